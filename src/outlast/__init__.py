@@ -1,0 +1,1 @@
+"""outlast: workflows that outlast the process that started them."""

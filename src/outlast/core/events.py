@@ -1,0 +1,302 @@
+"""Events: what a run's journal says, one struct each. Layer: core.
+
+An *entry* is a batch of events that landed together. Events come in three kinds, and the kind decides how a replay
+treats them:
+
+- A *stimulus* moves the body: a step's outcome, a timer, a cancel. It carries its own time, `at`.
+- A *command* is what the body asked for in answer to the stimulus before it. A replay runs the body again and compares
+  what it asks for with the commands on record, in order.
+- A *note* is the engine's bookkeeping: later attempts, takeovers, suspensions. A replay does not compare notes.
+
+What always holds: an event never changes once it has landed; fields are only ever added, with defaults, so that every
+release reads the journals of all earlier ones. Instants are µs since the Unix epoch. Values are JSON as the codec wrote
+it (`msgspec.Raw`), so that core never needs to know a user's types.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TypeAlias
+
+import msgspec
+
+__all__ = [
+    "NOTHING",
+    "AttemptStarted",
+    "CancelRequested",
+    "Command",
+    "ErrorRecord",
+    "Event",
+    "MilestoneReached",
+    "PatchApplied",
+    "RunCancelled",
+    "RunCompleted",
+    "RunFailed",
+    "RunReopened",
+    "RunResumed",
+    "RunStarted",
+    "RunSuspended",
+    "RunTakenOver",
+    "SleepStarted",
+    "StateSet",
+    "StepCancelled",
+    "StepFailed",
+    "StepLost",
+    "StepReused",
+    "StepSettled",
+    "StepStarted",
+    "StepSucceeded",
+    "Stimulus",
+    "TimerFired",
+    "decode_events",
+    "encode_events",
+]
+
+NOTHING = msgspec.Raw(b"null")
+
+
+class ErrorRecord(msgspec.Struct, frozen=True, omit_defaults=True):
+    """An exception as the journal keeps it (SPEC R8)."""
+
+    type: str
+    """Qualified name without the module, such as `CardDeclined`."""
+    message: str
+    module: str = ""
+    traceback: str = ""
+    code: str = ""
+    """The stable code of one of outlast's own errors or of a user's error that has one."""
+    expected: bool = False
+    """A domain error its author marked so: logged as one line, without a traceback."""
+    data: msgspec.Raw | None = None
+    """What the codec needs to build the exception again."""
+    cause: ErrorRecord | None = None
+    members: tuple[ErrorRecord, ...] = ()
+    """The exceptions of an exception group."""
+
+
+class _Event(msgspec.Struct, frozen=True, omit_defaults=True, tag_field="event"):
+    """Common shape: tagged with the class's name, defaults left out."""
+
+
+# --- the run's beginning ----------------------------------------------------------------------------------------------
+
+
+class RunStarted(_Event):
+    """Entry 0 begins with it: all a replay needs beside the code, so a journal can be read, moved and forked alone."""
+
+    at: int
+    uid: str
+    id: str
+    workflow: str
+    version: str
+    input: msgspec.Raw
+    seed: int
+    """Seeds `ctx.random` and `ctx.uuid`. A fork keeps it, though its id differs."""
+    python: str
+    """`3.11` and the like: asyncio itself differs between Pythons (invariant 8)."""
+    trace: str = ""
+    """W3C `traceparent`."""
+    user: str | None = None
+    attributes: msgspec.Raw = NOTHING
+
+
+# --- stimuli ----------------------------------------------------------------------------------------------------------
+
+
+class StepSucceeded(_Event):
+    at: int
+    key: str
+    attempt: int
+    value: msgspec.Raw
+    began_at: int = 0
+
+
+class StepFailed(_Event):
+    """An attempt failed. With `retry_at` it is a note: the step is retrying, and the body does not see it.
+    Without, the step has used up its attempts, and the body gets the error."""
+
+    at: int
+    key: str
+    attempt: int
+    error: ErrorRecord
+    began_at: int = 0
+    retry_at: int | None = None
+
+
+class TimerFired(_Event):
+    """`timer` is the ordinal of the `call_at` that armed it, counted over the run."""
+
+    at: int
+    timer: int
+    due: int
+
+
+class CancelRequested(_Event):
+    at: int
+    message: str
+    """Id of the message that asked."""
+    reason: str = ""
+    force: bool = False
+
+
+# --- commands ---------------------------------------------------------------------------------------------------------
+
+
+class StepStarted(_Event):
+    """The body called a step. With `attempt=1` its first attempt is on record and may run; with 0 it waits for a place
+    (shown as pending), and `AttemptStarted` follows."""
+
+    key: str
+    function: str
+    arguments: msgspec.Raw
+    kind: str = "step"
+    """`step`, or `closure` for `ctx.do`: a key that changes its kind is another step (SPEC S11)."""
+    after: str | None = None
+    """Key of the step the body called before this one."""
+    attempt: int = 1
+    retries: int = 0
+
+
+class StepReused(_Event):
+    """The body called a step whose success was kept over a `retry()`: the kept value answered at once."""
+
+    key: str
+    function: str
+    arguments: msgspec.Raw
+    kind: str = "step"
+    after: str | None = None
+
+
+class StepCancelled(_Event):
+    """The body gave up on the step. Its attempt may still end in the world: `StepSettled`."""
+
+    key: str
+
+
+class SleepStarted(_Event):
+    """A named wait for a time, so that people can see it. Plain asyncio timers write nothing."""
+
+    timer: int
+    until: int
+
+
+class StateSet(_Event):
+    key: str
+    value: msgspec.Raw
+
+
+class MilestoneReached(_Event):
+    name: str
+
+
+class PatchApplied(_Event):
+    """`ctx.patched(id)` answered yes when the run first reached it."""
+
+    id: str
+
+
+class RunCompleted(_Event):
+    output: msgspec.Raw
+
+
+class RunFailed(_Event):
+    error: ErrorRecord
+    steps: tuple[str, ...] = ()
+    """Keys of the steps whose failure the error is, or came from: what `retry()` starts anew."""
+
+
+class RunCancelled(_Event):
+    reason: str = ""
+    error: ErrorRecord | None = None
+    """What the clean-up raised, if it did not end with the cancel itself."""
+
+
+# --- notes ------------------------------------------------------------------------------------------------------------
+
+
+class AttemptStarted(_Event):
+    at: int
+    key: str
+    attempt: int
+
+
+class StepLost(_Event):
+    """The attempt's worker is gone, and whether the step had its effect is not known."""
+
+    at: int
+    key: str
+    attempt: int
+
+
+class StepSettled(_Event):
+    """How an attempt ended that the body had given up on. Moves nothing."""
+
+    at: int
+    key: str
+    attempt: int
+    value: msgspec.Raw | None = None
+    error: ErrorRecord | None = None
+
+
+class RunTakenOver(_Event):
+    """Written before the body is fed, so that a body that kills its worker leaves a trace (SPEC L8)."""
+
+    at: int
+    worker: str
+    recoveries: int
+
+
+class RunSuspended(_Event):
+    at: int
+    code: str
+    reason: str
+    detail: str = ""
+
+
+class RunResumed(_Event):
+    at: int
+    message: str = ""
+    code: str = ""
+
+
+class RunReopened(_Event):
+    """A failed run goes on. Events before number `cut` stand; after it only recorded successes do (`core.reopening`)."""
+
+    at: int
+    kind: str
+    cut: int
+
+
+Stimulus: TypeAlias = StepSucceeded | StepFailed | TimerFired | CancelRequested
+Command: TypeAlias = (
+    StepStarted
+    | StepReused
+    | StepCancelled
+    | SleepStarted
+    | StateSet
+    | MilestoneReached
+    | PatchApplied
+    | RunCompleted
+    | RunFailed
+    | RunCancelled
+)
+Note: TypeAlias = (
+    AttemptStarted | StepLost | StepSettled | RunTakenOver | RunSuspended | RunResumed | RunReopened | RunStarted
+)
+Event: TypeAlias = Stimulus | Command | Note
+
+COMMANDS = frozenset(Command.__args__)  # type: ignore[attr-defined]
+OUTCOMES = frozenset({RunCompleted, RunFailed, RunCancelled})
+
+_encoder = msgspec.json.Encoder()
+_decoder = msgspec.json.Decoder(list[Event])
+
+
+def encode_events(events: Sequence[Event]) -> bytes:
+    """The bytes of an entry. They never change once sent (DESIGN §3, ambiguous commits)."""
+    return _encoder.encode(events)
+
+
+def decode_events(entry: bytes) -> list[Event]:
+    """The events of an entry. Raises `msgspec.ValidationError` for bytes no release wrote."""
+    return _decoder.decode(entry)
