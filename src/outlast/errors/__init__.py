@@ -1,0 +1,153 @@
+"""Every error outlast raises, by whose problem it is. Any layer may import this module; it imports nothing of ours.
+
+    OutlastError
+    ├── DefinitionError              the code must change
+    │   ├── InvalidDefinition        a step, workflow or graph that cannot be used as declared
+    │   ├── InvalidDuration · InvalidName                              (also ValueError)
+    │   ├── InvalidInput             a workflow's input, a step's arguments  (also ValueError)
+    │   ├── NotEncodable             a value that JSON cannot carry    (also TypeError)
+    │   ├── ValueTooLarge            a value over the limit            (also ValueError)
+    │   ├── ResultInvalid            a result that is not what its function promises
+    │   ├── FunctionNotFound         a step or workflow nobody here registered
+    │   └── NotInBody · EffectInBody
+    ├── RunError                     this run; others are fine
+    │   ├── RunNotFound · RunExists · RunConflict · RunEnded · RunNotEnded · RunNotFailed · WaitNotFound
+    │   ├── RunFailed · RunCancelled · RunSuspended
+    │   ├── NonDeterminism · VersionConflict · VersionNotFound · Poisoned
+    │   ├── StepFailed · StepLeaseExpired · StepInterrupted
+    │   ├── StepTimeout · HeartbeatTimeout                             (also TimeoutError)
+    │   └── ApprovalForbidden · ApprovalInvalid · ApprovalResolved
+    ├── StoreError                   the store, or a worker's claim on it
+    │   ├── StoreUnavailable · StoreBusy · StoreFull · StoreReadOnly · StoreCorrupt · StoreRefused
+    │   ├── SchemaTooNew · SchemaTooOld
+    │   └── Fenced · InboxFull
+    └── ConfigError                  the settings
+        └── InvalidSetting · ExtraMissing
+    BodyStopped (BaseException)      control flow in a body: no `except Exception` may swallow it
+    └── BodySpins · BodyBlocked · BodyDeadlock
+    NonRetryable · ExpectedError     for authors to raise and derive from; not the engine's
+
+What always holds: a class has a stable `code`, for programs; a field for each value in its message; and a message of
+three parts: what happened, to what, and what to do. Fields are the constructor's arguments, in order, and `args` are
+the fields, so that every error here survives `copy`, `pickle` (process pools) and the journal.
+"""
+
+from __future__ import annotations
+
+from outlast.errors.authors import ExpectedError, NonRetryable
+from outlast.errors.body import BodyBlocked, BodyDeadlock, BodySpins, BodyStopped
+from outlast.errors.definition import (
+    DefinitionError,
+    EffectInBody,
+    FunctionNotFound,
+    InvalidDefinition,
+    InvalidDuration,
+    InvalidInput,
+    InvalidName,
+    NotEncodable,
+    NotInBody,
+    ResultInvalid,
+    ValueTooLarge,
+)
+from outlast.errors.described import OutlastError
+from outlast.errors.run import (
+    NonDeterminism,
+    Poisoned,
+    RunCancelled,
+    RunConflict,
+    RunEnded,
+    RunError,
+    RunExists,
+    RunFailed,
+    RunNotEnded,
+    RunNotFailed,
+    RunNotFound,
+    RunSuspended,
+    VersionConflict,
+    VersionNotFound,
+    WaitNotFound,
+)
+from outlast.errors.step import (
+    ApprovalForbidden,
+    ApprovalInvalid,
+    ApprovalResolved,
+    HeartbeatTimeout,
+    StepFailed,
+    StepInterrupted,
+    StepLeaseExpired,
+    StepTimeout,
+)
+from outlast.errors.store import (
+    ConfigError,
+    ExtraMissing,
+    Fenced,
+    InboxFull,
+    InvalidSetting,
+    SchemaTooNew,
+    SchemaTooOld,
+    StoreBusy,
+    StoreCorrupt,
+    StoreError,
+    StoreFull,
+    StoreReadOnly,
+    StoreRefused,
+    StoreUnavailable,
+)
+
+__all__ = [
+    "ApprovalForbidden",
+    "ApprovalInvalid",
+    "ApprovalResolved",
+    "BodyBlocked",
+    "BodyDeadlock",
+    "BodySpins",
+    "BodyStopped",
+    "ConfigError",
+    "DefinitionError",
+    "EffectInBody",
+    "ExpectedError",
+    "ExtraMissing",
+    "Fenced",
+    "FunctionNotFound",
+    "HeartbeatTimeout",
+    "InboxFull",
+    "InvalidDefinition",
+    "InvalidDuration",
+    "InvalidInput",
+    "InvalidName",
+    "InvalidSetting",
+    "NonDeterminism",
+    "NonRetryable",
+    "NotEncodable",
+    "NotInBody",
+    "OutlastError",
+    "Poisoned",
+    "ResultInvalid",
+    "RunCancelled",
+    "RunConflict",
+    "RunEnded",
+    "RunError",
+    "RunExists",
+    "RunFailed",
+    "RunNotEnded",
+    "RunNotFailed",
+    "RunNotFound",
+    "RunSuspended",
+    "SchemaTooNew",
+    "SchemaTooOld",
+    "StepFailed",
+    "StepInterrupted",
+    "StepLeaseExpired",
+    "StepTimeout",
+    "StoreBusy",
+    "StoreCorrupt",
+    "StoreError",
+    "StoreFull",
+    "StoreReadOnly",
+    "StoreRefused",
+    "StoreUnavailable",
+    "ValueTooLarge",
+    "VersionConflict",
+    "VersionNotFound",
+    "WaitNotFound",
+]

@@ -1,0 +1,123 @@
+"""The code must change: declarations, calls and values that cannot work. Layer: errors."""
+
+from __future__ import annotations
+
+from outlast.errors.described import OutlastError
+
+__all__ = [
+    "DefinitionError",
+    "EffectInBody",
+    "FunctionNotFound",
+    "InvalidDefinition",
+    "InvalidDuration",
+    "InvalidInput",
+    "InvalidName",
+    "NotEncodable",
+    "NotInBody",
+    "ResultInvalid",
+    "ValueTooLarge",
+]
+
+
+class DefinitionError(OutlastError):
+    """The code is wrong, or called wrongly. Trying again cannot help."""
+
+
+class InvalidDefinition(DefinitionError):
+    """A step, workflow, policy or graph that cannot be used as declared."""
+
+    code = "INVALID_DEFINITION"
+    template = "{problem}", "{where}", "{fix}"
+    problem: str
+    where: str
+    fix: str
+
+
+class InvalidDuration(DefinitionError, ValueError):
+    """Something that is no duration."""
+
+    code = "INVALID_DURATION"
+    template = "Not a duration", "{value!r}", "Give seconds, a timedelta, or text such as '250ms', '30s' or '1h30m'."
+    value: object
+
+
+class InvalidName(DefinitionError, ValueError):
+    """An id, name, key or reason that cannot be stored, or would be ambiguous."""
+
+    code = "INVALID_NAME"
+    template = "The {kind} {problem}", "{name}", "{fix}"
+    kind: str
+    name: str  # shortened, as repr
+    problem: str
+    fix: str = "Choose another."
+
+
+class InvalidInput(DefinitionError, ValueError):
+    """Input that does not fit the function's parameters. Raised before anything is stored."""
+
+    code = "INVALID_INPUT"
+    template = "Invalid input, {problem}", "{function}, at {field}", "Expected {expected}."
+    function: str
+    field: str  # a path: order.items[3].price
+    expected: str
+    problem: str
+
+
+class NotEncodable(DefinitionError, TypeError):
+    """A value that JSON cannot carry, found at the call."""
+
+    code = "NOT_ENCODABLE"
+    template = "Cannot encode {type}{problem}", "{path}", "Pass plain data: dataclasses, Structs, models, JSON types."
+    path: str  # order.items[3].price
+    type: str
+    problem: str = ""
+
+
+class ValueTooLarge(DefinitionError, ValueError):
+    """A value over the limit. Sizes are bytes, encoded."""
+
+    code = "VALUE_TOO_LARGE"
+    template = "{size} bytes encoded, over the limit of {limit}", "{what}", "Store it elsewhere and pass a reference."
+    what: str
+    size: int
+    limit: int
+
+
+class ResultInvalid(DefinitionError, TypeError):
+    """A function returned what its own annotation says it does not."""
+
+    code = "RESULT_INVALID"
+    template = (
+        "The result is not {expected}: {problem}",
+        "{function}, which returned {got}",
+        "Correct the annotation or the result.",
+    )
+    function: str
+    expected: str
+    got: str
+    problem: str
+
+
+class FunctionNotFound(DefinitionError, LookupError):
+    """A step or workflow that nobody in this process registered under this name."""
+
+    code = "FUNCTION_NOT_FOUND"
+    template = "No such {kind} is registered", "{name!r}", "Import the module that declares it, or correct the name."
+    name: str
+    kind: str = "function"
+
+
+class NotInBody(DefinitionError):
+    """A workflow, or a call on its context, outside a running body."""
+
+    code = "NOT_IN_BODY"
+    template = "Only a workflow's body can do this", "{call}", "From outside, use app.start or app.run_sync."
+    call: str
+
+
+class EffectInBody(DefinitionError):
+    """I/O, a thread, a process or a signal in a body, whose replay would do it again."""
+
+    code = "EFFECT_IN_BODY"
+    template = "A workflow body may not do I/O", "{method}", "Do this in a step."
+    method: str
