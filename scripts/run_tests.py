@@ -1,0 +1,121 @@
+"""What `make test`, `test-fast` and `soak` do: pytest in one or two passes, and one clear answer at the end.
+
+    python scripts/run_tests.py all|fast|soak [pytest's own arguments]
+
+Tests that spawn processes or measure time are marked `process` and run alone, after all others ran side by side: beside
+others they would measure the others. The last lines add both passes up, and name what ran: a store backend that has
+code but ran no test is a failure in CI, since a suite that skips a backend says nothing about it.
+"""
+
+from __future__ import annotations
+
+import os
+import platform
+import re
+import sqlite3
+import subprocess
+import sys
+import tempfile
+import time
+from collections import Counter
+from dataclasses import dataclass, field
+from importlib.metadata import version
+from pathlib import Path
+from xml.etree import ElementTree
+
+ROOT = Path(__file__).resolve().parent.parent
+STORES = ROOT / "src" / "outlast" / "stores"
+BACKENDS = ("memory", "sqlite", "postgres")
+NO_TESTS_COLLECTED = 5  # pytest's exit status; a pass may be empty when ARGS select tests of the other
+
+# Each pass: what it is called, its marker expression, and its pytest arguments.
+SIDE_BY_SIDE = ("-n", "2", "--dist", "worksteal")
+PASSES: dict[str, list[tuple[str, str, tuple[str, ...]]]] = {
+    "all": [
+        ("side by side", "not process and not soak", SIDE_BY_SIDE),
+        ("one at a time", "process and not soak", ()),
+    ],
+    "fast": [("side by side", "not slow and not process and not soak", SIDE_BY_SIDE)],
+    "soak": [("soak", "soak", ("-s",))],
+}
+
+
+@dataclass
+class Tally:
+    """What the passes so far came to."""
+
+    outcomes: Counter[str] = field(default_factory=Counter)
+    backends: Counter[str] = field(default_factory=Counter)
+    bad_exits: list[str] = field(default_factory=list)
+
+    def add(self, report: Path) -> None:
+        """Count one JUnit file. A test of a backend carries its name in its parameters: test_commit[sqlite-…]."""
+        for case in ElementTree.parse(report).iter("testcase"):
+            bad = case.find("failure") is not None or case.find("error") is not None
+            outcome = "failed" if bad else "skipped" if case.find("skipped") is not None else "passed"
+            self.outcomes[outcome] += 1
+            words = re.split(r"\W+", case.get("name", "").partition("[")[2])
+            if outcome == "passed":
+                self.backends.update(backend for backend in BACKENDS if backend in words)
+
+
+def print_versions() -> None:
+    """On what the tests run, so that a log of CI explains itself."""
+    others = sorted(path.parent.parent.name.removeprefix(".venv-") for path in ROOT.glob(".venv-3.*/bin/python"))
+    postgres = "given" if os.environ.get("OUTLAST_TEST_POSTGRES") else "not given (OUTLAST_TEST_POSTGRES)"
+    print(f"python   {platform.python_version()}, compared with {', '.join(others) or 'no other'}")
+    print(f"msgspec  {version('msgspec')}   pytest {version('pytest')}   hypothesis {version('hypothesis')}")
+    print(f"sqlite   {sqlite3.sqlite_version}   postgresql {postgres}")
+    print(f"machine  {platform.system()} {platform.machine()}, {os.cpu_count()} cores", flush=True)
+
+
+def run_passes(kind: str, arguments: list[str]) -> Tally:
+    """Run all passes, also when one failed: one answer is worth more than half of one."""
+    tally = Tally()
+    with tempfile.TemporaryDirectory() as folder:
+        for number, (name, markers, options) in enumerate(PASSES[kind]):
+            report = Path(folder) / f"{number}.xml"
+            print(f"\n--- {name}: {markers}", flush=True)
+            command = [sys.executable, "-m", "pytest", "-q", "-m", markers, *options, f"--junitxml={report}", *arguments]
+            status = subprocess.run(command, cwd=ROOT, stdin=subprocess.DEVNULL, check=False).returncode
+            if report.exists():
+                tally.add(report)
+            if status not in {0, NO_TESTS_COLLECTED}:
+                tally.bad_exits.append(f"{name} (pytest exit {status})")
+    return tally
+
+
+def find_untested(tally: Tally) -> list[str]:
+    """Backends that have code here, and of which no test passed."""
+    present = [name for name in BACKENDS if (STORES / name).is_dir() or (STORES / f"{name}.py").is_file()]
+    return [name for name in present if not tally.backends[name]]
+
+
+def main(kind: str, arguments: list[str]) -> int:
+    """0 only if tests ran, none failed, and in CI every backend was among them."""
+    began = time.monotonic()
+    print_versions()
+    tally = run_passes(kind, arguments)
+    counts = tally.outcomes
+    problems = [f"failed pass: {name}" for name in tally.bad_exits]
+    if not counts["passed"]:
+        problems.append("no test passed")
+    if kind == "all" and not arguments and (untested := find_untested(tally)):
+        note = f"no test ran on: {', '.join(untested)}"
+        if os.environ.get("CI"):
+            problems.append(note)
+        else:
+            print(f"\nnote: {note}; CI would fail")
+    ran = ", ".join(f"{name} {tally.backends[name]}" for name in BACKENDS if tally.backends[name]) or "none"
+    print(f"\nstores: {ran}")
+    for problem in problems:
+        print(f"FAILED: {problem}")
+    print(f"time: {time.monotonic() - began:.0f} s")
+    print(f"{counts['passed']} passed, {counts['failed']} failed, {counts['skipped']} skipped")
+    return 1 if problems or counts["failed"] else 0
+
+
+if __name__ == "__main__":
+    if len(sys.argv) < 2 or sys.argv[1] not in PASSES:
+        sys.exit(f"usage: {sys.argv[0]} {'|'.join(PASSES)} [pytest arguments]")
+    sys.exit(main(sys.argv[1], sys.argv[2:]))

@@ -1,0 +1,1 @@
+"""What reports: logs, traces, metrics. Nothing here can hurt a run."""

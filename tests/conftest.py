@@ -1,0 +1,30 @@
+"""What all tests share: how Hypothesis draws, and the other Pythons of this machine.
+
+Settings of pytest itself (markers, the limit of 60 s, warnings as errors) are in pyproject.toml.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import hypothesis
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+
+# No deadline: on a shared machine one slow example says nothing about the code. In CI the same examples each time, so
+# that a red run is about the change at hand; on a desk new ones each time, which is how new bugs are found.
+hypothesis.settings.register_profile("desk", deadline=None)
+hypothesis.settings.register_profile("ci", deadline=None, derandomize=True, print_blob=True)
+hypothesis.settings.load_profile("ci" if os.environ.get("CI") else "desk")
+
+
+@pytest.fixture(scope="session")
+def other_pythons() -> dict[str, Path]:
+    """The interpreters in .venv-3.x (`make pythons`) by version, with the run-time dependencies and not outlast itself.
+
+    Set PYTHONPATH to `src` for them. Empty where this machine has but one Python.
+    """
+    found = {path.parent.parent.name: path for path in sorted(ROOT.glob(".venv-3.*/bin/python"))}
+    return {name.removeprefix(".venv-"): path for name, path in found.items()}
