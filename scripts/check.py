@@ -17,11 +17,16 @@ CHECKS = {
     "types (pyright)": ["pyright"],
     "types (mypy)": ["mypy"],
     "format": ["ruff", "format", "--check", "."],
-    "lint": ["ruff", "check", "."],
+    "lint": ["ruff", "check", "--output-format", "concise", "."],
     "layers": ["importlinter"],
 }
-# import-linter has no `python -m` of its own.
-RUN_LAYERS = "import sys; from importlinter.cli import lint_imports; sys.exit(lint_imports())"
+# import-linter has no `python -m` of its own, and looks for the package on the path.
+RUN_LAYERS = """
+import sys
+sys.path.insert(0, "src")
+from importlinter.cli import lint_imports
+sys.exit(lint_imports(no_logo=True))
+"""
 
 
 def run_check(command: list[str]) -> tuple[int, float, str]:

@@ -21,7 +21,7 @@ from collections import Counter
 from dataclasses import dataclass, field
 from importlib.metadata import version
 from pathlib import Path
-from xml.etree import ElementTree
+from xml.etree import ElementTree as ET
 
 ROOT = Path(__file__).resolve().parent.parent
 STORES = ROOT / "src" / "outlast" / "stores"
@@ -50,7 +50,7 @@ class Tally:
 
     def add(self, report: Path) -> None:
         """Count one JUnit file. A test of a backend carries its name in its parameters: test_commit[sqlite-…]."""
-        for case in ElementTree.parse(report).iter("testcase"):
+        for case in ET.parse(report).iter("testcase"):
             bad = case.find("failure") is not None or case.find("error") is not None
             outcome = "failed" if bad else "skipped" if case.find("skipped") is not None else "passed"
             self.outcomes[outcome] += 1
@@ -76,8 +76,10 @@ def run_passes(kind: str, arguments: list[str]) -> Tally:
         for number, (name, markers, options) in enumerate(PASSES[kind]):
             report = Path(folder) / f"{number}.xml"
             print(f"\n--- {name}: {markers}", flush=True)
-            command = [sys.executable, "-m", "pytest", "-q", "-m", markers, *options, f"--junitxml={report}", *arguments]
-            status = subprocess.run(command, cwd=ROOT, stdin=subprocess.DEVNULL, check=False).returncode
+            pytest = [sys.executable, "-m", "pytest", "-q", "-m", markers, f"--junitxml={report}"]
+            status = subprocess.run(
+                [*pytest, *options, *arguments], cwd=ROOT, stdin=subprocess.DEVNULL, check=False
+            ).returncode
             if report.exists():
                 tally.add(report)
             if status not in {0, NO_TESTS_COLLECTED}:
