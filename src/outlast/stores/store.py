@@ -24,9 +24,14 @@ import msgspec
 from outlast.core.states import RunStatus
 
 __all__ = [
+    "CLIENT",
+    "INBOX_LIMIT",
     "LANDED",
+    "LOST_MESSAGE",
     "REFUSED",
+    "REOPENING",
     "STALE",
+    "TASK_MESSAGE",
     "ClaimedRun",
     "ClaimedTask",
     "Claiming",
@@ -54,7 +59,34 @@ __all__ = [
     "Verdict",
     "WaitRow",
     "WorkerRow",
+    "recovery_delay_us",
 ]
+
+
+# --- figures and words that every backend shares ----------------------------------------------------------------------
+
+INBOX_LIMIT = 10_000
+"""Unread messages past which `send` is refused. What runs and tasks send is never refused: it would be lost."""
+
+CLIENT = "client"
+"""The writer of entries that no worker wrote (start, retry, fork)."""
+
+TASK_MESSAGE = "task"
+"""Kind of the message that carries a task's outcome. Its id is `key#attempt`."""
+
+LOST_MESSAGE = "lost"
+"""Kind of the message that says a task's attempt is lost, payload `null`. Its id is `key#attempt` too: one of the two."""
+
+REOPENING = frozenset({"unwind"})
+"""Kinds of message that a *completed* run still takes: it is live and due again, and whoever claims it writes the
+`RunReopened`. Every other message to an ended run is `ended`."""
+
+
+def recovery_delay_us(recoveries: int) -> int:
+    """How long a run that is reaped stays put, when it was reaped `recoveries` times before without progress (SPEC L9)."""
+    if recoveries == 0:
+        return 0
+    return min(30_000_000 << min(recoveries - 1, 5), 600_000_000)
 
 
 # --- what a commit carries --------------------------------------------------------------------------------------------
@@ -81,7 +113,8 @@ class NewRun(msgspec.Struct, frozen=True):
     """A JSON object."""
     trace: str = ""
     replaces: str | None = None
-    """uid of the ended run that holds the id now and gives it up (`on_conflict="restart"`); else the id must be free."""
+    """uid of the ended run that holds the id now and gives it up (`on_conflict="restart"`); else the id must be free.
+    The old run keeps its uid, its history and its `id` as text, but `find_run` finds the new one."""
 
 
 class NewMessage(msgspec.Struct, frozen=True):
@@ -136,7 +169,10 @@ class Release(msgspec.Struct, frozen=True):
 
 
 class RowChange(msgspec.Struct, frozen=True):
-    """The run row's summary columns. `None` leaves a column as it is."""
+    """The run row's summary columns. `None` leaves a column as it is.
+
+    With an entry all of it happens but for a `release` that does not hold any more; without one (a park) it happens only
+    together with its release."""
 
     status: RunStatus | None = None
     waiting_on: str | None = None
@@ -144,11 +180,12 @@ class RowChange(msgspec.Struct, frozen=True):
     release: Release | None = None
     ended: bool = False
     """Terminal: no owner, not due, not live; its inbox, unowned tasks and waits are deleted, in this transaction, after
-    its row was locked, so that no acknowledged message is left that nobody will answer (PROTOCOL F20)."""
+    its row was locked, so that no acknowledged message is left that nobody will answer (PROTOCOL F20). Owned tasks are
+    told to stop."""
     error: bytes | None = None
     """JSON summary of the error; b"" clears it."""
     reopened: bool = False
-    """Live again, due now, without finish time and error. With `Effects.unowned`."""
+    """Live again, due now if nobody owns it, without finish time and error."""
     recovered: bool = False
     """Progress was made: `recoveries` is 0 again."""
     unfit: str | None = None
@@ -156,7 +193,11 @@ class RowChange(msgspec.Struct, frozen=True):
 
 
 class Effects(msgspec.Struct, frozen=True):
-    """What a commit does beside its entry. All of it, with the entry, or none of it."""
+    """What a commit does beside its entry. All of it, with the entry, or none of it.
+
+    As if in this order: start, consumed, children, sends, stop_tasks, tasks, waits_closed, waits_opened, row. So a child
+    can be sent to in the entry that starts it, a stop does not hit the tasks of the unwind that comes with it, a park sees
+    what was sent, and an end sweeps all."""
 
     start: NewRun | None = None
     unowned: RunStatus | None = None
@@ -165,8 +206,10 @@ class Effects(msgspec.Struct, frozen=True):
     """Numbers of inbox messages that became events, or were dropped as known."""
     sends: tuple[Send, ...] = ()
     children: tuple[Progress, ...] = ()
-    """Starts of child runs (`effects.start` set). A uid that exists already is skipped."""
+    """Starts of child runs (`effects.start` set). A uid that exists already is skipped; an id that another run holds
+    makes this whole progress TAKEN."""
     tasks: tuple[NewTask, ...] = ()
+    """A newer attempt takes the place of an older one of the same key."""
     stop_tasks: bool = False
     """Unowned tasks of the run are deleted, owned ones told to stop."""
     waits_opened: tuple[NewWait, ...] = ()
@@ -182,7 +225,7 @@ class Progress(msgspec.Struct, frozen=True):
 
     uid: str
     seq: int
-    """-1: no entry, only effects (a park)."""
+    """-1: no entry, only effects that may happen twice: `consumed`, and a `row` with its `release` (a park)."""
     at: int = 0
     mark: int = 0
     """Random 63 bits."""
@@ -196,7 +239,7 @@ class Verdict(enum.Enum):
     STALE = "stale"
     """Position taken by another, or the mark before it is not what the writer knew. Nothing of it happened."""
     TAKEN = "taken"
-    """A start whose id is held by another run: `Outcome.holder`. Nothing of it happened."""
+    """A start, of the run itself or of a child, whose id is held by another run: `Outcome.holder`. Nothing of it happened."""
     REFUSED = "refused"
     """`Effects.unowned` did not hold. Nothing of it happened."""
 
@@ -219,7 +262,7 @@ class Entry(msgspec.Struct, frozen=True):
     seq: int
     at: int
     writer: str
-    """Id of the worker or client that wrote it."""
+    """Id of the worker that wrote it, or `CLIENT`."""
     mark: int
     events: bytes
 
@@ -370,7 +413,7 @@ class TaskOutcome(msgspec.Struct, frozen=True):
     key: str
     attempt: int
     payload: bytes
-    """Becomes the message `key#attempt` of kind `task` in the run's inbox."""
+    """Becomes the message `key#attempt` of kind `TASK_MESSAGE` in the run's inbox."""
 
 
 class WaitRow(msgspec.Struct, frozen=True):
@@ -418,17 +461,19 @@ class Store(Protocol):
 
     async def retire(self, worker_id: str) -> int:
         """Hand back: the worker is dead, what it still owned is due at once (no recovery is counted), its row is gone.
+        Tasks it still held are `lapse_tasks`'s: a claimed attempt counts as started.
 
         Answers how many runs were handed back. An unknown worker: 0.
         """
         ...
 
     async def reap(self, *, limit: int = 500, orphans: bool = False) -> Reaped | None:
-        """Take one dead or lapsed worker's runs and tasks from it; None when there is no such worker.
+        """Take one dead or lapsed worker's runs from it; None when there is no such worker.
 
         In this order, in one transaction: its row locked, marked dead, then at most `limit` of its runs released with
-        `epoch+1`, `recoveries+1`, due after a back-off (the first at once, then from 30 s doubling to 10 min), and its
-        row deleted only when nothing of it is left. With `orphans`: runs whose owner has no row at all.
+        `epoch+1`, `recoveries+1`, due after `recovery_delay_us` of the recoveries it had, and its row deleted only when no
+        run of it is left. Its tasks are `lapse_tasks`'s. With `orphans`: when no worker is dead, runs whose owner has no
+        row at all are released likewise.
         """
         ...
 
@@ -519,7 +564,8 @@ class Store(Protocol):
         ...
 
     async def lapse_tasks(self, *, limit: int = 100) -> int:
-        """Turn tasks whose lease lapsed, or whose worker is dead, into a `lost` outcome for their run; answers how many."""
+        """Turn tasks whose lease lapsed, or whose worker is dead or gone, into a `LOST_MESSAGE` for their run; answers how
+        many."""
         ...
 
     async def lost_attempts(self, uid: str, open_attempts: Sequence[tuple[str, int]]) -> list[tuple[str, int]]:
