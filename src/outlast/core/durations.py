@@ -55,14 +55,14 @@ def _parse_text(text: str) -> int:
     match = _TEXT.fullmatch(text)
     if not text or match is None:
         raise InvalidDuration(text)
-    return round(sum(_times(amount, unit) for amount, unit in zip(match.groups(), _UNITS_US.values(), strict=True)))
+    return sum(_times(amount, unit) for amount, unit in zip(match.groups("0"), _UNITS_US.values(), strict=True))
 
 
-def _times(amount: str | None, unit_us: int) -> float:
-    """Whole numbers stay exact, however large: a float would lose the microseconds of a long time."""
-    if amount is None:
-        return 0
-    return float(amount) * unit_us if "." in amount else int(amount) * unit_us
+def _times(amount: str, unit_us: int) -> int:
+    """In whole numbers: a float would lose the microseconds of a long time."""
+    whole, _, rest = amount.partition(".")
+    scale = 10 ** len(rest)
+    return (int(whole + rest) * unit_us + scale // 2) // scale
 
 
 def format_duration(us: int) -> str:
