@@ -63,7 +63,7 @@ others() {
         if ! cmp -s requirements/run.lock "$home/run.lock" || ! "$home/bin/python" -c '' 2>/dev/null; then
             rm -rf "$home"
             "$python" -m venv "$home"
-            "$home/bin/python" -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements/run.lock
+            "$home/bin/python" -m pip -qq --disable-pip-version-check install --require-hashes -r requirements/run.lock
             cp requirements/run.lock "$home/run.lock"
         fi
         used="$used $version"
