@@ -61,7 +61,7 @@ def _parse_text(text: str) -> int:
 def _times(amount: str, unit_us: int) -> int:
     """In whole numbers: a float would lose the microseconds of a long time."""
     whole, _, rest = amount.partition(".")
-    scale = 10 ** len(rest)
+    scale: int = 10 ** len(rest)
     return (int(whole + rest) * unit_us + scale // 2) // scale
 
 

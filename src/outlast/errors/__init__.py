@@ -151,3 +151,7 @@ __all__ = [
     "VersionNotFound",
     "WaitNotFound",
 ]
+
+# Journals, pickles and tracebacks name a class by its module: by this one, so that the files here can be rearranged.
+for _name in __all__:
+    globals()[_name].__module__ = __name__
