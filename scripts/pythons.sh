@@ -68,7 +68,7 @@ others() {
         fi
         used="$used $version"
     done
-    echo "Pythons: $used"
+    echo "Pythons: $(printf '%s\n' $used | sort -t . -k 2n | tr '\n' ' ')"
 }
 
 case ${1:-} in

@@ -79,7 +79,7 @@ def test_no_module_goes_round_the_layers_through_the_front_door() -> None:
             inside = name.split(".")
             if inside[0] == "outlast" and len(inside) == 2 and not is_module(inside[1]):
                 doors.append(f"{module}:{line} {name}")
-    assert doors == []
+    assert not doors, "\n".join(doors)
 
 
 def is_module(name: str) -> bool:

@@ -15,7 +15,7 @@ VAGUE = {"utils", "util", "helpers", "helper", "common", "misc", "base", "manage
 def test_modules_are_short_enough_to_be_read() -> None:
     """No module is over 400 lines, tests included: one that is has two subjects."""
     long = [f"{module}: {module.lines} lines" for module in list_modules() if module.lines > MODULE_LINES]
-    assert long == []
+    assert not long, "\n".join(long)
 
 
 def test_functions_fit_on_a_screen() -> None:
@@ -26,7 +26,7 @@ def test_functions_fit_on_a_screen() -> None:
             lines = (function.end_lineno or function.lineno) - function.lineno + 1
             if lines >= FUNCTION_LINES:
                 long.append(f"{module}:{function.lineno} {function.name}: {lines} lines")
-    assert long == []
+    assert not long, "\n".join(long)
 
 
 def test_folders_can_be_overlooked() -> None:
@@ -40,7 +40,7 @@ def test_folders_can_be_overlooked() -> None:
 def test_names_of_modules_say_their_subject() -> None:
     """A module is named for its subject; `utils` is the name of none."""
     vague = [str(module) for module in list_package() if VAGUE & {*module.path.parts, module.path.stem}]
-    assert vague == []
+    assert not vague, "\n".join(vague)
 
 
 def test_each_folder_of_the_package_says_what_it_is() -> None:
@@ -49,7 +49,7 @@ def test_each_folder_of_the_package_says_what_it_is() -> None:
     packages = {module.path.parent for module in list_package() if module.path.name == "__init__.py"}
     assert folders - packages == set()
     silent = [str(module) for module in list_package() if not ast.get_docstring(module.tree)]
-    assert silent == []
+    assert not silent, "\n".join(silent)
     assert (PACKAGE / "py.typed").is_file(), "without it no type checker believes our annotations"
 
 
@@ -60,4 +60,4 @@ def test_each_test_says_its_rule() -> None:
         if module.is_in("tests") and module.path.name.startswith("test_"):
             tests = [function for function in module.iter_functions() if function.name.startswith("test_")]
             silent += [f"{module}:{test.lineno} {test.name}" for test in tests if not ast.get_docstring(test)]
-    assert silent == []
+    assert not silent, "\n".join(silent)

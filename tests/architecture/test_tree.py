@@ -31,7 +31,7 @@ def test_the_tree_has_no_trace_of_a_desk(pattern: re.Pattern[str]) -> None:
         content = (ROOT / path).read_bytes()
         if b"\0" not in content and (match := pattern.search(content.decode("utf-8", "replace"))):
             found.append(f"{path}: {match[0]}")
-    assert found == []
+    assert not found, "\n".join(found)
 
 
 @pytest.mark.parametrize("lock", LOCKS)
