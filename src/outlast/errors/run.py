@@ -116,7 +116,7 @@ class RunFailed(RunError):
     error: BaseException
     step: str | None = None  # the step that failed it, where one did
 
-    def __init__(self, id: str, status: str, error: BaseException, step: str | None = None) -> None:  # noqa: A002 - the field
+    def __init__(self, id: str, status: str, error: BaseException, step: str | None = None) -> None:
         super().__init__(id, status, error, step)
         self.__cause__ = error
 
