@@ -75,7 +75,8 @@ TASK_MESSAGE = "task"
 """Kind of the message that carries a task's outcome. Its id is `key#attempt`."""
 
 LOST_MESSAGE = "lost"
-"""Kind of the message that says a task's attempt is lost, payload `null`. Its id is `key#attempt` too: one of the two."""
+"""Kind of the message that says a task's attempt is lost, payload `null`. Its id is `key#attempt` too: one of the two
+comes."""
 
 REOPENING = frozenset({"unwind"})
 """Kinds of message that a *completed* run still takes: it is live and due again, and whoever claims it writes the
@@ -83,7 +84,7 @@ REOPENING = frozenset({"unwind"})
 
 
 def recovery_delay_us(recoveries: int) -> int:
-    """How long a run that is reaped stays put, when it was reaped `recoveries` times before without progress (SPEC L9)."""
+    """How long a reaped run stays put, when it was reaped `recoveries` times before without progress (SPEC L9)."""
     if recoveries == 0:
         return 0
     return min(30_000_000 << min(recoveries - 1, 5), 600_000_000)
@@ -171,8 +172,8 @@ class Release(msgspec.Struct, frozen=True):
 class RowChange(msgspec.Struct, frozen=True):
     """The run row's summary columns. `None` leaves a column as it is.
 
-    With an entry all of it happens but for a `release` that does not hold any more; without one (a park) it happens only
-    together with its release."""
+    With an entry all of it happens but for a `release` that does not hold any more; without one (a park) it happens
+    only together with its release."""
 
     status: RunStatus | None = None
     waiting_on: str | None = None
@@ -195,9 +196,9 @@ class RowChange(msgspec.Struct, frozen=True):
 class Effects(msgspec.Struct, frozen=True):
     """What a commit does beside its entry. All of it, with the entry, or none of it.
 
-    As if in this order: start, consumed, children, sends, stop_tasks, tasks, waits_closed, waits_opened, row. So a child
-    can be sent to in the entry that starts it, a stop does not hit the tasks of the unwind that comes with it, a park sees
-    what was sent, and an end sweeps all."""
+    As if in this order: start, consumed, children, sends, stop_tasks, tasks, waits_closed, waits_opened, row. So a
+    child can be sent to in the entry that starts it, a stop does not hit the tasks of the unwind that comes with it, a
+    park sees what was sent, and an end sweeps all."""
 
     start: NewRun | None = None
     unowned: RunStatus | None = None
@@ -239,7 +240,7 @@ class Verdict(enum.Enum):
     STALE = "stale"
     """Position taken by another, or the mark before it is not what the writer knew. Nothing of it happened."""
     TAKEN = "taken"
-    """A start, of the run itself or of a child, whose id is held by another run: `Outcome.holder`. Nothing of it happened."""
+    """A start, of the run itself or of a child, whose id another run holds: `Outcome.holder`. Nothing of it happened."""
     REFUSED = "refused"
     """`Effects.unowned` did not hold. Nothing of it happened."""
 
@@ -258,7 +259,7 @@ REFUSED = Outcome(Verdict.REFUSED)
 # --- what is read -----------------------------------------------------------------------------------------------------
 
 
-class Entry(msgspec.Struct, frozen=True):
+class Entry(msgspec.Struct, frozen=True, gc=False):
     seq: int
     at: int
     writer: str
@@ -267,7 +268,7 @@ class Entry(msgspec.Struct, frozen=True):
     events: bytes
 
 
-class Message(msgspec.Struct, frozen=True):
+class Message(msgspec.Struct, frozen=True, gc=False):
     no: int
     """Its place in the run's mail: gapless, in the order of commits."""
     id: str
@@ -439,7 +440,7 @@ class Store(Protocol):
         ...
 
     async def close(self) -> None:
-        """Finish what was sent, and let go. Closing twice is fine."""
+        """Finish what was sent, and let go. Closing twice is fine. A closed store answers `StoreUnavailable`."""
         ...
 
     async def now(self) -> int:
@@ -471,9 +472,9 @@ class Store(Protocol):
         """Take one dead or lapsed worker's runs from it; None when there is no such worker.
 
         In this order, in one transaction: its row locked, marked dead, then at most `limit` of its runs released with
-        `epoch+1`, `recoveries+1`, due after `recovery_delay_us` of the recoveries it had, and its row deleted only when no
-        run of it is left. Its tasks are `lapse_tasks`'s. With `orphans`: when no worker is dead, runs whose owner has no
-        row at all are released likewise.
+        `epoch+1`, `recoveries+1`, due after `recovery_delay_us` of the recoveries it had, and its row deleted only when
+        no run of it is left. Its tasks are `lapse_tasks`'s. With `orphans`: when no worker is dead, runs whose owner
+        has no row at all are released likewise.
         """
         ...
 
@@ -564,8 +565,8 @@ class Store(Protocol):
         ...
 
     async def lapse_tasks(self, *, limit: int = 100) -> int:
-        """Turn tasks whose lease lapsed, or whose worker is dead or gone, into a `LOST_MESSAGE` for their run; answers how
-        many."""
+        """Turn tasks whose lease lapsed, or whose worker is dead or gone, into a `LOST_MESSAGE` for their run; answers
+        how many."""
         ...
 
     async def lost_attempts(self, uid: str, open_attempts: Sequence[tuple[str, int]]) -> list[tuple[str, int]]:

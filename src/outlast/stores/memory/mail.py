@@ -1,0 +1,84 @@
+"""Messages: into a run's inbox, and out of it. Layer: stores (memory).
+
+What always holds: `mail` is the number of the last message that came, a message's number never changes, and a run
+nobody owns that gets a message is due.
+"""
+
+# ruff: noqa: D102 - a method's promise stands in stores/store.py, once for all backends
+
+from __future__ import annotations
+
+import itertools
+from typing import TYPE_CHECKING
+
+from outlast.errors import InboxFull
+from outlast.stores.memory.handle import Handle
+from outlast.stores.store import INBOX_LIMIT, REOPENING, Inbox, Message, Sent
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from outlast.stores.memory.tables import Run
+    from outlast.stores.store import NewMessage, Send
+
+__all__ = ["Mail"]
+
+
+class Mail(Handle):
+    """The store's methods about messages, and how commits and tasks deliver them."""
+
+    async def send(self, to: str, message: NewMessage) -> Sent:
+        with self._opened() as tables:
+            run = tables.runs.get(to)
+            if run is None:
+                return Sent("missing")
+            if not self.takes_message(run, message.kind):
+                return Sent("ended", to)
+            known = run.message_ids.get(message.id)
+            if known is not None:
+                return Sent("duplicate", to, known)
+            if len(run.inbox) >= INBOX_LIMIT:
+                raise InboxFull(run.new.id, len(run.inbox), INBOX_LIMIT)
+            self._deliver(run, message)
+            return Sent("sent", to, run.mail)
+
+    async def read_inbox(self, uid: str, *, after: int = 0, limit: int = 500) -> Inbox:
+        with self._opened() as tables:
+            run = tables.runs.get(uid)
+            if run is None:
+                return Inbox(0, ())
+            unread = (message for no, message in run.inbox.items() if no > after)
+            page = tuple(itertools.islice(unread, limit))
+            return Inbox(run.mail, page, full=next(unread, None) is not None)
+
+    def _send_all(self, sends: Iterable[Send]) -> None:
+        """As effects of an entry: what cannot be delivered is skipped."""
+        for send in sends:
+            run = self._tables.runs.get(send.to)
+            if run is not None and self.takes_message(run, send.message.kind):
+                self._deliver(run, send.message)
+
+    def _deliver(self, run: Run, message: NewMessage) -> None:
+        """Put the message into the inbox, unless one of its id is there."""
+        if message.id in run.message_ids:
+            return
+        tables = self._tables
+        now = tables.clock()
+        run.mail += 1
+        run.inbox[run.mail] = Message(run.mail, message.id, message.kind, message.payload, now)
+        run.message_ids[message.id] = run.mail
+        tables.unread[run.uid] = run
+        if message.kind in REOPENING:
+            run.live = True
+        if run.owner is None and run.live:
+            tables.wake(run, now)
+        else:
+            tables.hints.tell()
+
+    def _consume(self, run: Run, numbers: Iterable[int]) -> None:
+        for no in numbers:
+            message = run.inbox.pop(no, None)
+            if message is not None:
+                del run.message_ids[message.id]
+        if not run.inbox:
+            self._tables.unread.pop(run.uid, None)

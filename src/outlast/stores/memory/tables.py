@@ -1,0 +1,215 @@
+"""The rows, and the indexes over them. Layer: stores (memory).
+
+What always holds, between two calls of the store:
+
+- `holders` names the one run that holds an id; `owned` has exactly the runs with an owner, by owner.
+- A run is in the `due` index exactly when it has a `wake_at`: live, and owned by nobody.
+- A task is in `due_tasks` exactly when nobody owns it and it is not told to stop.
+- `unread` has exactly the runs whose inbox is not empty.
+- An entry stands in its journal at the index that is its `seq`.
+
+All dicts, because they iterate in the order things happened: the simulation must be the same for the same seed.
+"""
+
+from __future__ import annotations
+
+import threading
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Self
+
+from outlast.stores.memory.due import DueIndex
+from outlast.stores.memory.hints import Hints
+from outlast.stores.store import RunRow
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from outlast.core.states import RunStatus
+    from outlast.stores.store import Entry, Message, NewRun, NewTask, NewWait, WorkerRow
+
+__all__ = ["Run", "Tables", "Task", "Worker"]
+
+
+@dataclass(slots=True, eq=False)
+class Worker:
+    """A worker's row; its lease is what changes."""
+
+    row: WorkerRow
+    expires_at: int
+    dead_at: int | None = None
+
+
+@dataclass(slots=True, eq=False)
+class Task:
+    """One attempt of a queued step."""
+
+    run: str
+    new: NewTask
+    owner: str | None = None
+    lease_expires_at: int = 0
+    stop: bool = False
+    progress: bytes = b""
+    queue: str = field(init=False)
+    priority: int = field(init=False)
+    ticket: int = 0
+
+    def __post_init__(self) -> None:
+        self.queue = self.new.queue
+        self.priority = self.new.priority
+
+
+@dataclass(slots=True, eq=False)
+class Run:
+    """A run's row, with all that is its own."""
+
+    uid: str
+    new: NewRun
+    status: RunStatus
+    created_at: int
+    updated_at: int
+    live: bool = True
+    waiting_on: str = ""
+    owner: str | None = None
+    epoch: int = 0
+    wake_at: int | None = None
+    mail: int = 0
+    recoveries: int = 0
+    started_at: int | None = None
+    finished_at: int | None = None
+    error: bytes | None = None
+    unfit: set[str] = field(default_factory=set)
+    journal: list[Entry] = field(default_factory=list)
+    inbox: dict[int, Message] = field(default_factory=dict)
+    message_ids: dict[str, int] = field(default_factory=dict)
+    """Numbers of the messages in the inbox, by their ids."""
+    tasks: dict[str, Task] = field(default_factory=dict)
+    waits: dict[str, NewWait] = field(default_factory=dict)
+    queue: str = field(init=False)
+    priority: int = field(init=False)
+    ticket: int = 0
+
+    def __post_init__(self) -> None:
+        self.queue = self.new.queue
+        self.priority = self.new.priority
+
+    def to_row(self) -> RunRow:
+        """As others may see it: it does not change with the run."""
+        new = self.new
+        return RunRow(
+            uid=self.uid,
+            id=new.id,
+            workflow=new.workflow,
+            version=new.version,
+            status=self.status,
+            waiting_on=self.waiting_on,
+            live=self.live,
+            owner=self.owner,
+            epoch=self.epoch,
+            wake_at=self.wake_at,
+            deadline=new.deadline,
+            mail=self.mail,
+            priority=new.priority,
+            queue=new.queue,
+            parent=new.parent,
+            root=new.root,
+            user=new.user,
+            recoveries=self.recoveries,
+            created_at=self.created_at,
+            started_at=self.started_at,
+            updated_at=self.updated_at,
+            finished_at=self.finished_at,
+            attributes=new.attributes,
+            trace=new.trace,
+            error=self.error,
+        )
+
+
+class Tables:
+    """What all handles of one `memory://name` share. Who touches it does so in a `with` statement: one at a time."""
+
+    def __init__(self, clock: Callable[[], int]) -> None:
+        self.clock = clock
+        self._lock = threading.Lock()
+        self.hints = Hints()
+        self.workers: dict[str, Worker] = {}
+        self.runs: dict[str, Run] = {}
+        self.holders: dict[str, Run] = {}
+        self.owned: dict[str, dict[str, Run]] = {}
+        self.unread: dict[str, Run] = {}
+        self.due: DueIndex[Run] = DueIndex()
+        self.due_tasks: DueIndex[Task] = DueIndex()
+
+    def __enter__(self) -> Self:
+        self._lock.acquire()
+        return self
+
+    def __exit__(self, *exc_info: object) -> None:
+        self._lock.release()
+
+    def own(self, run: Run, worker_id: str) -> None:
+        """Give the run to a worker, under a new epoch."""
+        self.disown(run)
+        self.set_wake(run, None)
+        run.owner = worker_id
+        run.epoch += 1
+        self.owned.setdefault(worker_id, {})[run.uid] = run
+
+    def disown(self, run: Run) -> None:
+        """Nobody's from now on, whoever it was; when it is due is for the caller to say."""
+        if run.owner is None:
+            return
+        runs = self.owned[run.owner]
+        del runs[run.uid]
+        if not runs:
+            del self.owned[run.owner]
+        run.owner = None
+
+    def set_wake(self, run: Run, at: int | None) -> None:
+        """Have an unowned run claimed at this instant, or not before a message comes."""
+        run.wake_at = at
+        if at is None:
+            self.due.drop(run)
+        else:
+            self.due.put(run, at)
+
+    def wake(self, run: Run, at: int) -> None:
+        """Have an unowned, live run claimed at this instant at the latest."""
+        self.set_wake(run, at if run.wake_at is None else min(run.wake_at, at))
+        self.hints.tell()
+
+    def add_task(self, run: Run, new: NewTask) -> None:
+        """Queue an attempt, in the place of an older one."""
+        self.drop_task(run, new.key)
+        task = run.tasks[new.key] = Task(run.uid, new)
+        self.due_tasks.put(task, new.due_at)
+        self.hints.tell()
+
+    def drop_task(self, run: Run, key: str) -> None:
+        """Forget the attempt that is queued or running under this key, if one is."""
+        task = run.tasks.pop(key, None)
+        if task is not None:
+            self.due_tasks.drop(task)
+
+    def stop_tasks(self, run: Run) -> None:
+        """Nobody starts them any more; who runs one is told at its next renewal."""
+        for key, task in list(run.tasks.items()):
+            if task.owner is None:
+                self.drop_task(run, key)
+            else:
+                task.stop = True
+
+    def empty_inbox(self, run: Run) -> None:
+        """Leave no message unread."""
+        run.inbox.clear()
+        run.message_ids.clear()
+        self.unread.pop(run.uid, None)
+
+    def drop_run(self, run: Run) -> None:
+        """Forget the run and all that is its own."""
+        for key in list(run.tasks):
+            self.drop_task(run, key)
+        self.empty_inbox(run)
+        self.set_wake(run, None)
+        if self.holders.get(run.new.id) is run:
+            del self.holders[run.new.id]
+        del self.runs[run.uid]

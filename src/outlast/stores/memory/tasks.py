@@ -1,0 +1,114 @@
+"""Queued steps: one row is one attempt. Layer: stores (memory).
+
+What always holds: an attempt's task goes in the same transaction that sends its outcome, so each attempt has one
+outcome, and until then its task.
+"""
+
+# ruff: noqa: D102 - a method's promise stands in stores/store.py, once for all backends
+
+from __future__ import annotations
+
+import itertools
+from typing import TYPE_CHECKING
+
+from outlast.stores.memory.mail import Mail
+from outlast.stores.store import LOST_MESSAGE, TASK_MESSAGE, ClaimedTask, NewMessage
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from outlast.stores.memory.tables import Run, Tables, Task
+    from outlast.stores.store import Claiming, TaskOutcome
+
+__all__ = ["Tasks"]
+
+
+class Tasks(Mail):
+    """The store's methods about queued steps."""
+
+    async def claim_tasks(self, claiming: Claiming, functions: Sequence[str], lease_us: int) -> list[ClaimedTask]:
+        with self._opened() as tables:
+            self._require_lease(claiming.worker)
+            now = tables.clock()
+            known = frozenset(functions)
+            tasks = tables.due_tasks.take(
+                claiming.queues,
+                now,
+                claiming.limit,
+                lambda task: task.new.function in known,
+                oldest_first=claiming.oldest_first,
+            )
+            for task in tasks:
+                task.owner = claiming.worker
+                task.lease_expires_at = now + lease_us
+            return [_to_claimed(task) for task in tasks]
+
+    async def renew_tasks(
+        self, worker_id: str, held: Sequence[tuple[str, str, int, bytes]], lease_us: int
+    ) -> list[tuple[str, str, int]]:
+        with self._opened() as tables:
+            until = tables.clock() + lease_us
+            given_up = []
+            for uid, key, attempt, progress in held:
+                task = _find(tables, uid, key)
+                if task is None or not self.holds_task(task, worker_id, attempt):
+                    given_up.append((uid, key, attempt))
+                    continue
+                task.lease_expires_at = until
+                task.progress = progress
+                if task.stop:
+                    given_up.append((uid, key, attempt))
+            return given_up
+
+    async def complete_task(self, worker_id: str, outcome: TaskOutcome) -> bool:
+        with self._opened() as tables:
+            task = _find(tables, outcome.run, outcome.key)
+            if not self.holds_task(task, worker_id, outcome.attempt):
+                return False
+            self._settle(tables.runs[outcome.run], outcome.key, outcome.attempt, TASK_MESSAGE, outcome.payload)
+            return True
+
+    async def lapse_tasks(self, *, limit: int = 100) -> int:
+        with self._opened() as tables:
+            now = tables.clock()
+            lapsed = (
+                (run, task)
+                for run in tables.runs.values()
+                for task in run.tasks.values()
+                if task.owner is not None and (task.lease_expires_at <= now or self._is_dead(task.owner))
+            )
+            page = list(itertools.islice(lapsed, limit))
+            for run, task in page:
+                self._settle(run, task.new.key, task.new.attempt, LOST_MESSAGE, b"null")
+            return len(page)
+
+    async def lost_attempts(self, uid: str, open_attempts: Sequence[tuple[str, int]]) -> list[tuple[str, int]]:
+        with self._opened() as tables:
+            run = tables.runs.get(uid)
+            return [attempt for attempt in open_attempts if run is None or not _is_known(run, *attempt)]
+
+    def _settle(self, run: Run, key: str, attempt: int, kind: str, payload: bytes) -> None:
+        """Delete the task and tell its run, unless that has ended."""
+        self._tables.drop_task(run, key)
+        if self.takes_message(run, kind):
+            self._deliver(run, NewMessage(f"{key}#{attempt}", kind, payload))
+
+    def _is_dead(self, worker_id: str) -> bool:
+        worker = self._tables.workers.get(worker_id)
+        return worker is None or worker.dead_at is not None
+
+
+def _find(tables: Tables, uid: str, key: str) -> Task | None:
+    run = tables.runs.get(uid)
+    return None if run is None else run.tasks.get(key)
+
+
+def _is_known(run: Run, key: str, attempt: int) -> bool:
+    """Whether the attempt has its task, or its outcome waits to be read."""
+    task = run.tasks.get(key)
+    return (task is not None and task.new.attempt == attempt) or f"{key}#{attempt}" in run.message_ids
+
+
+def _to_claimed(task: Task) -> ClaimedTask:
+    new = task.new
+    return ClaimedTask(task.run, new.key, new.attempt, new.queue, new.function, new.arguments, new.details)
