@@ -9,7 +9,7 @@
     │   ├── ValueTooLarge            a value over the limit            (also ValueError)
     │   ├── ResultInvalid            a result that is not what its function promises
     │   ├── FunctionNotFound         a step or workflow nobody here registered
-    │   └── NotInBody · EffectInBody
+    │   └── NotInBody · NotInStep · EffectInBody
     ├── RunError                     this run; others are fine
     │   ├── RunNotFound · RunExists · RunConflict · RunEnded · RunNotEnded · RunNotFailed · WaitNotFound
     │   ├── RunFailed · RunCancelled · RunSuspended
@@ -46,6 +46,7 @@ from outlast.errors.definition import (
     InvalidName,
     NotEncodable,
     NotInBody,
+    NotInStep,
     ResultInvalid,
     ValueTooLarge,
 )
@@ -120,6 +121,7 @@ __all__ = [
     "NonRetryable",
     "NotEncodable",
     "NotInBody",
+    "NotInStep",
     "OutlastError",
     "Poisoned",
     "ResultInvalid",

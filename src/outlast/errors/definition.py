@@ -14,6 +14,7 @@ __all__ = [
     "InvalidName",
     "NotEncodable",
     "NotInBody",
+    "NotInStep",
     "ResultInvalid",
     "ValueTooLarge",
 ]
@@ -112,6 +113,14 @@ class NotInBody(DefinitionError):
 
     code = "NOT_IN_BODY"
     template = "Only a workflow's body can do this", "{call}", "From outside, use app.start or app.run_sync."
+    call: str
+
+
+class NotInStep(DefinitionError):
+    """What only a running step can be told, asked for elsewhere."""
+
+    code = "NOT_IN_STEP"
+    template = "Only a running step can do this", "{call}", "Call it in a step's function, in the context it was given."
     call: str
 
 
