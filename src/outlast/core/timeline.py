@@ -1,0 +1,192 @@
+"""A run as a story: one item for each event, and how the run stood at an earlier moment. Layer: core.
+
+What always holds: an item's `seq` is its event's number in the run, so there are no gaps; and the story keeps what a
+`retry()` dropped, though it is not in the picture any more.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import msgspec
+
+from outlast.core.events import (
+    AttemptStarted,
+    CancelRequested,
+    ErrorRecord,
+    Event,
+    MilestoneReached,
+    PatchApplied,
+    RunCancelled,
+    RunCompleted,
+    RunFailed,
+    RunReopened,
+    RunResumed,
+    RunStarted,
+    RunSuspended,
+    RunTakenOver,
+    SleepStarted,
+    StateSet,
+    StepCancelled,
+    StepFailed,
+    StepLost,
+    StepProgressed,
+    StepReused,
+    StepSettled,
+    StepStarted,
+    StepSucceeded,
+    TimerFired,
+)
+from outlast.core.fold import Fold, Journal, Written
+from outlast.core.states import StepStatus
+from outlast.core.view import RunView
+
+__all__ = ["Item", "Kind", "Timeline", "state_at", "tell"]
+
+
+class Kind(enum.StrEnum):
+    """What happened: to the item's step where it names one, else to the run. Statuses are called as they are."""
+
+    QUEUED = "queued"
+    PENDING = "pending"
+    STARTED = "started"
+    PROGRESSED = "progressed"
+    RETRYING = "retrying"
+    SUCCEEDED = "succeeded"
+    REUSED = "reused"
+    """A `retry()` kept the step's success, and the body got it at once."""
+    FAILED = "failed"
+    CANCELLED = "cancelled"
+    LOST = "lost"
+    SETTLED = "settled"
+    """How an attempt ended that the body had given up on."""
+    SLEEPING = "sleeping"
+    SLEPT = "slept"
+    TIMER = "timer"
+    """A timer of plain asyncio was due."""
+    STATE = "state"
+    MILESTONE = "milestone"
+    PATCHED = "patched"
+    CANCEL_REQUESTED = "cancel_requested"
+    SUSPENDED = "suspended"
+    RESUMED = "resumed"
+    TAKEN_OVER = "taken_over"
+    REOPENED = "reopened"
+    COMPLETED = "completed"
+
+
+class Item(msgspec.Struct, frozen=True, omit_defaults=True):
+    """One event, told. `at` is when it happened, in µs."""
+
+    seq: int
+    at: int
+    kind: Kind
+    writer: str = ""
+    """Who wrote it down: a worker's id, or the word for a client."""
+    step: str | None = None
+    attempt: int | None = None
+    name: str | None = None
+    """A step's function; a milestone, state key or patch; a cancel's reason; a suspension's code; who took over."""
+    value: msgspec.Raw | None = None
+    """What came of it: a step's or the run's result, the arguments a step started with, a state's new value."""
+    error: ErrorRecord | None = None
+    until: int | None = None
+    """When it goes on: of a sleep, or a step's next attempt."""
+    detail: str = ""
+
+
+class Timeline:
+    """Tells a journal entry by entry, and keeps the picture beside it (`view`)."""
+
+    def __init__(self) -> None:
+        self._fold = Fold()
+
+    @property
+    def view(self) -> RunView:
+        """The run after what was told."""
+        return self._fold.view
+
+    def tell(self, entry: Written, events: Sequence[Event]) -> list[Item]:
+        """The next entry."""
+        items = []
+        for event in events:
+            sleeps = set(self.view.sleeps) if type(event) is TimerFired else ()
+            self._fold.apply(event, entry.at)
+            view = self.view
+            kind, fields = _TELLERS[type(event)](event)
+            if type(event) is StepStarted and view.steps[event.key].status is StepStatus.PENDING:
+                kind = Kind.PENDING
+            elif type(event) is TimerFired and event.timer in sleeps:
+                kind = Kind.SLEPT
+            items.append(Item(view.seq, view.at, kind, entry.writer, **fields))
+        return items
+
+
+def tell(journal: Journal) -> list[Item]:
+    """The whole timeline."""
+    timeline = Timeline()
+    return [item for entry, events in journal for item in timeline.tell(entry, events)]
+
+
+def state_at(journal: Journal, *, seq: int | None = None, at: int | None = None) -> RunView:
+    """The picture as it was, after event number `seq` or at a time in µs; before the first event it is empty.
+
+    A seq or time beyond the end gives the latest, and so does neither.
+    """
+    folding = Fold()
+    for entry, events in journal:
+        for event in events:
+            if seq is not None and folding.view.seq >= seq:
+                return folding.view
+            if at is not None and max(folding.view.at, getattr(event, "at", entry.at)) > at:
+                return folding.view
+            folding.apply(event, entry.at)
+    return folding.view
+
+
+# --- what is told of each event ---------------------------------------------------------------------------------------
+
+
+_TELLERS: dict[type, Callable[[Any], tuple[Kind, dict[str, Any]]]] = {
+    RunStarted: lambda event: (Kind.QUEUED, {"value": event.input}),
+    StepStarted: lambda event: (
+        Kind.STARTED,
+        {"step": event.key, "attempt": event.attempt, "value": event.arguments, "name": event.function},
+    ),
+    StepReused: lambda event: (Kind.REUSED, {"step": event.key, "value": event.arguments, "name": event.function}),
+    AttemptStarted: lambda event: (Kind.STARTED, _of_attempt(event)),
+    StepProgressed: lambda event: (Kind.PROGRESSED, {**_of_attempt(event), "value": event.progress}),
+    StepSucceeded: lambda event: (Kind.SUCCEEDED, {**_of_attempt(event), "value": event.value}),
+    StepFailed: lambda event: (
+        Kind.FAILED if event.retry_at is None else Kind.RETRYING,
+        {**_of_attempt(event), "error": event.error, "until": event.retry_at},
+    ),
+    StepCancelled: lambda event: (Kind.CANCELLED, {"step": event.key}),
+    StepLost: lambda event: (Kind.LOST, _of_attempt(event)),
+    StepSettled: lambda event: (Kind.SETTLED, {**_of_attempt(event), "value": event.value, "error": event.error}),
+    SleepStarted: lambda event: (Kind.SLEEPING, {"until": event.until}),
+    TimerFired: lambda _event: (Kind.TIMER, {}),
+    StateSet: lambda event: (Kind.STATE, {"name": event.key, "value": event.value}),
+    MilestoneReached: lambda event: (Kind.MILESTONE, {"name": event.name}),
+    PatchApplied: lambda event: (Kind.PATCHED, {"name": event.id}),
+    CancelRequested: lambda event: (
+        Kind.CANCEL_REQUESTED,
+        {"name": event.reason, "detail": "by force" if event.force else ""},
+    ),
+    RunTakenOver: lambda event: (Kind.TAKEN_OVER, {"name": event.worker}),
+    RunSuspended: lambda event: (
+        Kind.SUSPENDED,
+        {"name": event.code, "detail": f"{event.reason}\n{event.detail}".strip()},
+    ),
+    RunResumed: lambda event: (Kind.RESUMED, {"name": event.code}),
+    RunReopened: lambda event: (Kind.REOPENED, {"name": event.kind}),
+    RunCompleted: lambda event: (Kind.COMPLETED, {"value": event.output}),
+    RunFailed: lambda event: (Kind.FAILED, {"error": event.error}),
+    RunCancelled: lambda event: (Kind.CANCELLED, {"name": event.reason, "error": event.error}),
+}
+
+
+def _of_attempt(event: Any) -> dict[str, Any]:
+    return {"step": event.key, "attempt": event.attempt}
