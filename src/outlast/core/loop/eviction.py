@@ -1,0 +1,125 @@
+"""Dropping a body without effect in the world: every coroutine is closed. Layer: core.
+
+A body that is merely dropped runs its `finally` blocks when the collector comes by, outside its loop or on another's: a
+step called there would be a plain call, and run for real. So a body is closed, on its own loop that is marked closing
+and answers with `GeneratorExit` (SPEC P7). What always holds after: nothing of the body runs again, and no reference
+cycle of the loop's making is left.
+"""
+
+from __future__ import annotations
+
+import sys
+import warnings
+from collections.abc import AsyncGenerator, Callable, Sequence
+from contextvars import Context
+from functools import partial
+from types import ModuleType
+from typing import Any, Final
+
+from outlast.core.loop.tasks import BodyTask
+
+__all__ = ["Muted", "close_body"]
+
+_TRIES: Final = 8
+"""How often a coroutine may answer a close with one more await."""
+
+_undying: list[object] = []
+"""Coroutines and generators that would not end. Freed, they would run on in the collector's hands."""
+
+
+def close_body(
+    tasks: Sequence[BodyTask],
+    generators: Sequence[AsyncGenerator[Any, Any]],
+    context: Context,
+    is_closing: Callable[[], bool],
+) -> int:
+    """Close tasks, newest first, then generators, and part them from each other. Gives how many would not die.
+
+    `is_closing` says whether the calling thread is the one that closes: what other threads report meanwhile is theirs.
+    `context` is for the generators; tasks have their own. A Ctrl-C, or a watchdog's exception, in between is raised
+    when all is done.
+    """
+    interrupts: list[BaseException] = []
+    survivors: list[object] = []
+    with (
+        Muted(sys, "unraisablehook", is_closing),  # a finally that fails, a coroutine that ignores its end
+        Muted(warnings, "_warn_unawaited_coroutine", is_closing),  # `call = step()`, not awaited yet
+    ):
+        for task in reversed(tasks):
+            task._log_destroy_pending = False  # type: ignore[attr-defined]  # noqa: SLF001 - as asyncio.gather does
+            coro: Any = task.get_coro()
+            if not _close(task.context, coro.close, interrupts):
+                survivors.append(coro)
+        survivors += [it for it in generators if not _close(context, partial(_aclose, it), interrupts)]
+        for task in tasks:
+            _untie(task)
+    _undying.extend(survivors)
+    if interrupts:
+        raise interrupts[0]
+    return len(survivors)
+
+
+def _close(context: Context, close: Callable[[], object], interrupts: list[BaseException]) -> bool:
+    """Whether it ended, be it with an error of its own. One that awaits again is told again."""
+    for _ in range(_TRIES):
+        try:
+            context.run(close)
+        except Exception:  # noqa: BLE001, S112 - "ignored GeneratorExit", or an error in a finally: nobody hears it
+            continue
+        except BaseException as error:  # noqa: BLE001 - raised in the end
+            if not isinstance(error, GeneratorExit | SystemExit):
+                interrupts.append(error)
+            continue
+        return True
+    return False
+
+
+def _aclose(generator: AsyncGenerator[Any, Any]) -> None:
+    """Close it as far as it goes without a loop. RuntimeError: it awaits instead."""
+    closing: Any = generator.aclose()
+    try:
+        closing.send(None)
+    except StopIteration:
+        return
+    closing.close()  # else the generator is "already running" at the next try
+    raise RuntimeError("async generator ignored GeneratorExit")
+
+
+def _untie(task: BodyTask) -> None:
+    """Part the task from what it waits for, and from those who wait for it. The loop is closing: no callback runs."""
+    task.cancel()
+    for callback, _ in getattr(task, "_callbacks", None) or ():
+        task.remove_done_callback(callback)
+
+
+class Muted:
+    """Silences a process-wide hook for what one thread reports, and puts back what was there.
+
+    Two threads may evict at once, and end in any order: one that finds the other's hook in place leaves it, and the
+    last one takes away both. What a race leaves behind passes everything on, and the next eviction takes it away.
+    """
+
+    __slots__ = ("_inner", "_is_muted", "_name", "_owner", "is_over")
+
+    def __init__(self, owner: ModuleType, name: str, is_muted: Callable[[], bool]) -> None:
+        self._owner = owner
+        self._name = name
+        self._is_muted = is_muted
+        self._inner: Callable[[Any], object] = lambda _: None
+        self.is_over = False
+
+    def __enter__(self) -> None:
+        self._inner = getattr(self._owner, self._name, self._inner)
+        setattr(self._owner, self._name, self)
+
+    def __call__(self, report: Any) -> None:
+        """Be the hook."""
+        if not self._is_muted():
+            self._inner(report)
+
+    def __exit__(self, *exc_info: object) -> None:
+        self.is_over = True
+        hook = getattr(self._owner, self._name)
+        while isinstance(hook, Muted) and hook.is_over:
+            hook = hook._inner  # noqa: SLF001 - another of its kind
+        setattr(self._owner, self._name, hook)
