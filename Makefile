@@ -10,7 +10,7 @@ VENV := .venv
 PY := $(VENV)/bin/python
 READY := $(VENV)/.ready
 PIP := $(PY) -m pip -qq --disable-pip-version-check
-LOCK := uv pip compile pyproject.toml --quiet --universal --python-version 3.11 --generate-hashes \
+LOCK := uv pip compile pyproject.toml --quiet --system-certs --universal --python-version 3.11 --generate-hashes \
 	--no-emit-index-url --no-header --no-annotate
 
 # No recipe runs beside another: they share .venv, and tests share two cores.
@@ -54,7 +54,7 @@ pythons: $(READY) ## .venv-3.x for the other Pythons of this machine, where test
 	@sh scripts/pythons.sh others
 
 lock: $(READY) ## pin requirements/*.lock anew, at the newest versions that pyproject.toml allows
-	@$(PIP) install "uv>=0.9"
+	@$(PIP) install "uv>=0.13"
 	@$(PY) -m $(LOCK) --upgrade --output-file requirements/dev.lock --extra all --group dev
 	@$(PY) -m $(LOCK) --constraint requirements/dev.lock --output-file requirements/run.lock
 
