@@ -42,6 +42,7 @@ __all__ = [
     "StepCancelled",
     "StepFailed",
     "StepLost",
+    "StepProgressed",
     "StepReused",
     "StepSettled",
     "StepStarted",
@@ -220,6 +221,15 @@ class AttemptStarted(_Event):
     attempt: int
 
 
+class StepProgressed(_Event):
+    """What the step last said of itself (`heartbeat(progress)`), at most once a second."""
+
+    at: int
+    key: str
+    attempt: int
+    progress: msgspec.Raw
+
+
 class StepLost(_Event):
     """The attempt's worker is gone, and whether the step had its effect is not known."""
 
@@ -281,7 +291,7 @@ Command: TypeAlias = (
     | RunCancelled
 )
 Note: TypeAlias = (
-    AttemptStarted | StepLost | StepSettled | RunTakenOver | RunSuspended | RunResumed | RunReopened | RunStarted
+    AttemptStarted | StepProgressed | StepLost | StepSettled | RunTakenOver | RunSuspended | RunResumed | RunReopened | RunStarted
 )
 Event: TypeAlias = Stimulus | Command | Note
 

@@ -1,0 +1,107 @@
+"""Which steps of a run are open, at which attempt, and when they are next due. Layer: core.
+
+The engine's book beside the machine: it outlives an evicted body, and a journal builds it anew. What always holds: an
+attempt's number is used once in a run's life, also over a `retry()`; only the budget begins anew then (PROTOCOL F26).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from outlast.core.events import (
+    AttemptStarted,
+    Event,
+    StepCancelled,
+    StepFailed,
+    StepLost,
+    StepStarted,
+    StepSucceeded,
+)
+from outlast.core.reopening import Reopening
+
+__all__ = ["OpenStep", "OpenSteps"]
+
+
+class OpenStep:
+    """A step without an outcome."""
+
+    __slots__ = ("attempt", "base", "is_lost", "retry_at")
+
+    def __init__(self, attempt: int, base: int) -> None:
+        self.attempt = attempt
+        """Number of the latest attempt on record; `base`: none yet in this budget, it waits for a place."""
+        self.base = base
+        """Attempts of earlier budgets: attempt `base + 1` is the first of this one."""
+        self.retry_at: int | None = None
+        """It failed, and is due again then."""
+        self.is_lost = False
+
+    @property
+    def is_begun(self) -> bool:
+        """An attempt is on record and has no outcome."""
+        return self.attempt > self.base and self.retry_at is None and not self.is_lost
+
+    @property
+    def used(self) -> int:
+        """Attempts used of this budget."""
+        return self.attempt - self.base
+
+
+class OpenSteps(dict[str, OpenStep]):
+    """Open steps by key."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._highest: dict[str, int] = {}
+        """Attempts of steps that a `retry()` dropped: numbers go on from there."""
+
+    def start(self, key: str, attempt: int) -> OpenStep:
+        """The body called the step. `attempt` 0: it waits for a place."""
+        base = self._highest.get(key, 0) if self._highest else 0
+        step = self[key] = OpenStep(max(attempt, base), base if attempt <= base else attempt - 1)
+        return step
+
+    def base_of(self, key: str) -> int:
+        """Attempts of this key that earlier budgets used."""
+        return self._highest.get(key, 0)
+
+    def apply(self, event: Event | Reopening) -> None:
+        """Fold one event of a journal."""
+        kind = type(event)
+        if kind is StepStarted:
+            self.start(event.key, event.attempt)  # type: ignore[union-attr]
+        elif kind is StepSucceeded or kind is StepCancelled:
+            self.pop(event.key, None)  # type: ignore[union-attr]
+        elif kind is StepFailed:
+            self._apply_failed(event)  # type: ignore[arg-type]
+        elif kind is AttemptStarted:
+            step = self.get(event.key)  # type: ignore[union-attr]
+            if step is not None:
+                step.attempt, step.retry_at, step.is_lost = event.attempt, None, False  # type: ignore[union-attr]
+        elif kind is StepLost:
+            step = self.get(event.key)  # type: ignore[union-attr]
+            if step is not None:
+                step.is_lost = True
+        elif kind is Reopening:
+            self._apply_reopening(event)  # type: ignore[arg-type]
+
+    def _apply_failed(self, event: StepFailed) -> None:
+        if event.retry_at is None:
+            self.pop(event.key, None)
+        elif (step := self.get(event.key)) is not None:
+            step.retry_at = event.retry_at
+
+    def _apply_reopening(self, reopening: Reopening) -> None:
+        for key in reopening.facts:
+            self.pop(key, None)
+        for key, step in self.items():
+            step.attempt = step.base = max(self._highest.get(key, 0), step.attempt)
+            step.retry_at, step.is_lost = None, False
+
+    def note_highest(self, events: Iterable[Event]) -> None:
+        """Before folding a spliced journal: the highest attempt of every key in the whole one, dropped parts included.
+
+        A key that a later budget uses again starts above it."""
+        for event in events:
+            if isinstance(event, StepStarted | AttemptStarted):
+                self._highest[event.key] = max(self._highest.get(event.key, 0), event.attempt)

@@ -1,0 +1,113 @@
+"""What a `retry()` keeps of a journal. Layer: core.
+
+`RunReopened(cut=n)` says: events before number n stand, in their order; of those behind it only the recorded successes
+do, as facts by step key. Everything else behind the cut (failures, cancelled steps, handler steps, fired timers) is as
+if it had not been, but for the numbers of attempts, which never begin anew: an attempt's id must not be used twice.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from outlast.core.events import (
+    CancelRequested,
+    Event,
+    RunFailed,
+    RunReopened,
+    RunStarted,
+    StepFailed,
+    StepReused,
+    StepStarted,
+    StepSucceeded,
+    TimerFired,
+)
+
+if TYPE_CHECKING:
+    from outlast.core.machine import StepCall
+
+__all__ = ["Fact", "Reopening", "find_cut", "splice"]
+
+
+class Fact(msgspec.Struct, frozen=True):
+    """A success that was recorded behind a cut."""
+
+    function: str
+    kind: str
+    arguments: bytes
+    value: msgspec.Raw
+
+    def fits(self, call: StepCall) -> bool:
+        """Whether this call is the one that succeeded."""
+        return self.function == call.function and self.kind == call.kind and call.same_arguments(self.arguments)
+
+
+class Reopening(msgspec.Struct, frozen=True):
+    """Stands in the spliced journal where `RunReopened` stands in the journal."""
+
+    at: int
+    facts: dict[str, Fact]
+    """By key, in the order in which they were recorded."""
+
+
+def find_cut(events: Sequence[Event]) -> int:
+    """Where a failed run is to go on from: before the first failure that its error came from.
+
+    When the body failed by itself: behind its last stimulus, so that all it asked for after that is asked anew."""
+    failed: set[str] = set()
+    for event in reversed(events):
+        if isinstance(event, RunFailed):
+            failed = set(event.steps)
+            break
+    for number, event in enumerate(events):
+        if isinstance(event, StepFailed) and event.retry_at is None and event.key in failed:
+            return number
+    last = 0
+    for number, event in enumerate(events):
+        if is_stimulus(event) or isinstance(event, RunStarted | RunReopened):
+            last = number
+    return last + 1
+
+
+def is_stimulus(event: Event) -> bool:
+    """Whether the event moved the body."""
+    if isinstance(event, StepFailed):
+        return event.retry_at is None
+    return isinstance(event, StepSucceeded | TimerFired | CancelRequested)
+
+
+def splice(events: Iterable[Event]) -> list[Event | Reopening]:
+    """The journal as a replay is to see it."""
+    kept: list[tuple[int, Event | Reopening]] = []
+    calls: dict[str, StepStarted | StepReused] = {}
+    values: dict[str, msgspec.Raw] = {}
+    for number, event in enumerate(events):
+        if isinstance(event, RunReopened):
+            dropped = [old for at, old in kept if at >= event.cut]
+            kept = [(at, old) for at, old in kept if at < event.cut]
+            kept.append((number, Reopening(event.at, _facts_of(dropped, calls, values))))
+            continue
+        if isinstance(event, StepStarted | StepReused):
+            calls[event.key] = event
+        elif isinstance(event, StepSucceeded):
+            values[event.key] = event.value
+        kept.append((number, event))
+    return [event for _, event in kept]
+
+
+def _facts_of(
+    dropped: Sequence[Event | Reopening],
+    calls: dict[str, StepStarted | StepReused],
+    values: dict[str, msgspec.Raw],
+) -> dict[str, Fact]:
+    """Successes behind the cut, and facts of an earlier retry that were kept or used there."""
+    facts: dict[str, Fact] = {}
+    for event in dropped:
+        if isinstance(event, Reopening):
+            facts.update(event.facts)
+        elif isinstance(event, StepSucceeded | StepReused) and event.key in values and event.key in calls:
+            call = calls[event.key]
+            facts[event.key] = Fact(call.function, call.kind, bytes(call.arguments), values[event.key])
+    return facts

@@ -1,0 +1,114 @@
+"""Feeding a journal to a machine. Layer: core.
+
+A journal is a row of stimuli, each followed by the commands the body answered with. The replay feeds the stimuli, and
+compares what the body asks for with what is on record, in order. Commands may be recorded later than the stimulus that
+led to them (a run that is suspended records outcomes without moving its body; a writer may have died in between), never
+earlier; and at the journal's end the body may ask for more than is on record: those are its next commands.
+"""
+
+from __future__ import annotations
+
+import collections
+from collections.abc import Iterable
+
+from outlast.core.events import (
+    COMMANDS,
+    Command,
+    Event,
+    PatchApplied,
+    RunCancelled,
+    RunFailed,
+    StepReused,
+    StepStarted,
+    Stimulus,
+)
+from outlast.core.machine import Machine, StepCall, describe
+from outlast.core.reopening import Reopening, is_stimulus
+from outlast.errors import NonDeterminism
+
+__all__ = ["Replay"]
+
+Group = tuple[Stimulus | Reopening | None, list[Command]]
+
+
+class Replay:
+    """One replay of a whole (spliced) journal, in as many turns as the caller likes."""
+
+    def __init__(self, machine: Machine, events: Iterable[Event | Reopening]) -> None:
+        self._machine = machine
+        self._groups = _group(events)
+        self._asked: collections.deque[Command] = collections.deque()
+        """Asked for by the body and not met on record yet."""
+        machine.recorded_patches = frozenset(
+            command.id for _, commands in self._groups for command in commands if type(command) is PatchApplied
+        )
+
+    def advance(self, most: int) -> bool:
+        """Feed up to `most` stimuli; False: there are no more. Raises what `Machine.feed` raises."""
+        machine, groups = self._machine, self._groups
+        machine.is_replaying = True
+        try:
+            while groups and most > 0:
+                most -= 1
+                stimulus, recorded = groups.popleft()
+                machine.expected = len(recorded)
+                machine.is_last = not groups
+                self._asked.extend(_move(machine, stimulus))
+                for command in recorded:
+                    self._meet(command)
+        finally:
+            machine.is_replaying = False
+            machine.replayed_calls.clear()
+        return bool(groups)
+
+    def finish(self) -> list[Command]:
+        """What the body asked for beyond the journal: its next commands."""
+        return list(self._asked)
+
+    def _meet(self, recorded: Command) -> None:
+        if not self._asked:
+            raise self._difference(recorded, None)
+        asked = self._asked.popleft()
+        if asked is not recorded and not _is_same(recorded, asked, self._machine.replayed_calls):
+            raise self._difference(recorded, asked)
+
+    def _difference(self, recorded: Command, asked: Command | None) -> NonDeterminism:
+        return self._machine.left_journal(describe(recorded), "nothing more" if asked is None else describe(asked))
+
+
+def _move(machine: Machine, stimulus: Stimulus | Reopening | None) -> list[Command]:
+    if stimulus is None:
+        return machine.begin()
+    if type(stimulus) is Reopening:
+        return machine.reopen(stimulus)
+    return machine.feed(stimulus)  # type: ignore[arg-type]
+
+
+def _group(events: Iterable[Event | Reopening]) -> collections.deque[Group]:
+    """The journal as (stimulus, commands that follow it); the first group is the body's beginning. Notes drop out."""
+    commands: list[Command] = []
+    groups: collections.deque[Group] = collections.deque([(None, commands)])
+    for event in events:
+        kind = type(event)
+        if kind in COMMANDS:
+            commands.append(event)  # type: ignore[arg-type]
+        elif kind is Reopening or is_stimulus(event):  # type: ignore[arg-type]
+            commands = []
+            groups.append((event, commands))  # type: ignore[arg-type]
+    return groups
+
+
+def _is_same(recorded: Command, asked: Command, calls: dict[str, StepCall]) -> bool:
+    """Whether the body asked for what is on record. Places and budgets are not compared, arguments as the call says."""
+    if type(recorded) is not type(asked):
+        return False
+    if isinstance(recorded, StepStarted | StepReused):
+        assert isinstance(asked, StepStarted | StepReused)
+        if (recorded.key, recorded.function, recorded.kind) != (asked.key, asked.function, asked.kind):
+            return False
+        before = bytes(recorded.arguments)
+        call = calls.get(asked.key)
+        return before == bytes(asked.arguments) or (call is not None and call.same_arguments(before))
+    if isinstance(recorded, RunFailed | RunCancelled):
+        return True  # an error's text and traceback may differ between deploys; that it ends so is what counts
+    return recorded == asked

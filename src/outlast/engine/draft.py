@@ -1,0 +1,163 @@
+"""The entry at hand: what happened, what the body asked for in answer, and what is to be done once it has landed. Layer: engine.
+
+What always holds: a place is reserved for each attempt the entry starts, and given back if the entry does not land; a
+step that was started and given up in one entry never runs.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from outlast.core.events import (
+    AttemptStarted,
+    Command,
+    Event,
+    RunCancelled,
+    RunCompleted,
+    RunFailed,
+    RunSuspended,
+    StepCancelled,
+    StepStarted,
+)
+from outlast.core.states import RunStatus
+from outlast.stores.store import Effects, NewRun, Release, RowChange
+
+if TYPE_CHECKING:
+    from outlast.core.machine import Machine, PendingStep
+    from outlast.engine.hot import HotRun
+
+__all__ = ["ENDS", "Draft"]
+
+ENDS = {RunCompleted: RunStatus.COMPLETED, RunFailed: RunStatus.FAILED, RunCancelled: RunStatus.CANCELLED}
+
+
+class Draft:
+    """An entry until the store has answered."""
+
+    __slots__ = ("cancels", "end", "events", "handed_over", "is_released", "is_resumed", "mark", "new", "places", "starts")
+
+    def __init__(self) -> None:
+        self.events: list[Event] = []
+        self.starts: list[tuple[PendingStep, int]] = []
+        """Attempts to begin: each has its place."""
+        self.cancels: list[str] = []
+        """Steps the body gave up: tell their attempts to stop."""
+        self.places: list[str] = []
+        """Steps that wait for a place."""
+        self.mark = 0
+        self.end: Command | None = None
+        self.new: NewRun | None = None
+        self.is_resumed = False
+        self.is_released = False
+        self.handed_over = ""
+        """Deploy fingerprint that cannot serve the run: it is released for others."""
+
+    # --- what goes in -------------------------------------------------------------------------------------------------
+
+    def absorb(self, run: HotRun, machine: Machine, commands: list[Command]) -> None:
+        """Take what the body asked for."""
+        for command in commands:
+            kind = type(command)
+            if kind is StepStarted:
+                command = self._place(run, machine, command)  # type: ignore[arg-type]
+            elif kind is StepCancelled:
+                self._give_up(run, command.key)  # type: ignore[union-attr]
+            self.events.append(command)
+
+    def _place(self, run: HotRun, machine: Machine, command: StepStarted) -> StepStarted:
+        """The first attempt starts with this entry if there is a place for it, else it waits in line."""
+        key = command.key
+        attempt = base = run.steps.base_of(key)
+        pending = machine.pending.get(key)
+        if pending is None:  # given up in the same breath: it never runs
+            pass
+        elif run.home.stepper.reserve():
+            attempt = base + 1
+            self.starts.append((pending, attempt))
+        else:
+            self.places.append(key)
+        run.steps.start(key, attempt)
+        return command if attempt == command.attempt else msgspec.structs.replace(command, attempt=attempt)
+
+    def _give_up(self, run: HotRun, key: str) -> None:
+        run.steps.pop(key, None)
+        for position, (pending, _) in enumerate(self.starts):
+            if pending.key == key:
+                del self.starts[position]
+                run.home.stepper.release()
+                return
+        self.cancels.append(key)
+
+    def begin_attempt(self, run: HotRun, machine: Machine, event: AttemptStarted) -> None:
+        """A place is held for the next attempt of a step. The body may have given the step up meanwhile."""
+        step = run.steps.get(event.key)
+        pending = machine.pending.get(event.key)
+        if step is None or step.is_begun or pending is None:
+            run.home.stepper.release()
+            return
+        step.attempt, step.retry_at, step.is_lost = event.attempt, None, False
+        self.starts.append((pending, event.attempt))
+        self.events.append(event)
+
+    # --- what it does to the row --------------------------------------------------------------------------------------
+
+    def effects(self, run: HotRun) -> Effects | None:
+        """What the commit does beside the entry; most entries do nothing."""
+        row = self._row(run)
+        if row is None and self.new is None and not run.consumed:
+            return None
+        consumed = tuple(run.consumed)
+        run.consumed.clear()
+        return Effects(start=self.new, consumed=consumed, row=row)
+
+    def _row(self, run: HotRun) -> RowChange | None:
+        last = self.events[-1] if self.events else None
+        status = ENDS.get(type(last))  # type: ignore[arg-type]
+        if status is not None:
+            self.end = last  # type: ignore[assignment]
+            return RowChange(status=status, waiting_on="", ended=True, error=_summary(last))
+        if type(last) is RunSuspended:
+            self.is_released = not (run.running or self.starts)
+            release = Release(run.epoch, run.seen) if self.is_released else None
+            return RowChange(status=RunStatus.SUSPENDED, waiting_on=run.suspended_on, release=release)
+        if self.handed_over:
+            self.is_released = True
+            release = Release(run.epoch, run.seen, run.now_us())
+            return RowChange(waiting_on="", release=release, unfit=self.handed_over)
+        if self.is_resumed:
+            return RowChange(status=RunStatus.RUNNING, waiting_on="")
+        if run.recoveries and run.has_progressed:
+            run.recoveries = 0
+            return RowChange(recovered=True)
+        return None
+
+    # --- once the store has answered ----------------------------------------------------------------------------------
+
+    def act(self, run: HotRun) -> None:
+        """It has landed: carry out what it says."""
+        # CRASH: the attempts are on record and none has begun. The taker counts them as lost, and starts the next ones.
+        # [test_killed_between_commit_and_act]
+        stepper = run.home.stepper
+        for key in self.cancels:
+            stepper.cancel(run, key)
+        for pending, attempt in self.starts:
+            run.running.add(pending.key)
+            stepper.run(run, pending, attempt)
+        for key in self.places:
+            stepper.stand_in_line(run, key)
+
+    def drop(self, run: HotRun) -> None:
+        """It has not landed, or the run is not ours any more: give the places back."""
+        for _ in self.starts:
+            run.home.stepper.release()
+        self.starts.clear()
+        self.places.clear()
+
+
+def _summary(end: Event | None) -> bytes | None:
+    """What the row shows of an error; the journal has all of it."""
+    if not isinstance(end, RunFailed):
+        return None
+    return msgspec.json.encode({"type": end.error.type, "message": end.error.message[:500]})

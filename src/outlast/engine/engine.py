@@ -1,0 +1,338 @@
+"""The engine of one open app: starts, waits, steers. Layer: engine.
+
+A process may start and steer runs without working any; with a worker beside it, a start is claimed in its own commit and
+thought ahead. What always holds: what `start` and `send` acknowledge is durable; nobody but a run's owner writes its
+journal, save for a start, and a retry of a run nobody owns (PROTOCOL, who may write an entry).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import logging
+from collections.abc import AsyncIterator, Mapping
+from concurrent.futures import Executor
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from outlast.core.events import (
+    OUTCOMES,
+    Command,
+    Event,
+    RunReopened,
+    RunStarted,
+    decode_events,
+    encode_events,
+)
+from outlast.core.reopening import find_cut
+from outlast.core.states import RunStatus
+from outlast.engine.changes import Changes
+from outlast.engine.clock import StoreClock
+from outlast.engine.hot import HotRun
+from outlast.engine.ids import new_mark, new_seed, new_trace, new_uid
+from outlast.engine.loading import python_version
+from outlast.engine.worker import WorkDone, Worker, WorkerSettings
+from outlast.engine.writer import Answer, Writer
+from outlast.errors import RunConflict, RunExists, RunNotFailed, RunNotFound, StoreRefused
+from outlast.stores.store import Effects, Entry, NewMessage, NewRun, Outcome, Progress, RowChange, RunRow, Sent, Store, Verdict
+
+if TYPE_CHECKING:
+    from outlast.authoring.module import Module
+    from outlast.authoring.workflow import Workflow
+
+__all__ = ["Engine", "Start"]
+
+
+class Start(msgspec.Struct, frozen=True):
+    """What `app.start` was asked for, checked."""
+
+    id: str | None = None
+    on_conflict: str = "return"
+    """`return`, `raise` or `restart`."""
+    at_us: int | None = None
+    delay_us: int | None = None
+    priority: int = 5
+    queue: str = "default"
+    user: str | None = None
+    attributes: bytes = b"{}"
+    trace: str | None = None
+
+
+class Engine:
+    """One for each app; opened and closed by reference count."""
+
+    def __init__(
+        self, store: Store, registry: Module, *, dev: bool, executors: Mapping[str, Executor], log: logging.Logger
+    ) -> None:
+        self.store = store
+        self.registry = registry
+        self.dev = dev
+        self.executors = executors
+        self.log = log
+        self.clock = StoreClock()
+        self.writer = Writer(store, self._on_fenced, self.trouble)
+        self.worker: Worker | None = None
+        self.changes = Changes(store, self._is_hot)
+        self.ended = 0
+        self._open = 0
+        self._opening = asyncio.Lock()
+        self._had_trouble = False
+
+    # --- opening ------------------------------------------------------------------------------------------------------
+
+    async def open(self) -> None:
+        async with self._opening:
+            if self._open == 0:
+                await self.store.open()
+                self.clock.set(await self.store.now())
+                self.writer.open()
+            self._open += 1
+
+    async def close(self) -> None:
+        async with self._opening:
+            self._open -= 1
+            if self._open == 0:
+                await self.writer.close()
+                self.changes.close()
+                await self.store.close()
+
+    @property
+    def is_open(self) -> bool:
+        return self._open > 0
+
+    @property
+    def deploy(self) -> str:
+        """Fingerprint of the code at hand: names and versions of all it knows."""
+        versions = [f"{name}={getattr(self.registry.find_workflow(name), 'version', '')}" for name in self.registry.functions()]
+        return hashlib.sha256("\n".join(sorted(versions)).encode()).hexdigest()[:16]
+
+    def trouble(self) -> None:
+        """The store had an error: an answer may have been lost, so reconcile soon."""
+        self._had_trouble = True
+
+    def take_trouble(self) -> bool:
+        had, self._had_trouble = self._had_trouble, False
+        return had
+
+    def _on_fenced(self, worker_id: str) -> None:
+        if self.worker is not None:
+            self.worker.on_fenced(worker_id)
+
+    def moved(self, uid: str, end: Command | None) -> None:
+        """An entry of the run landed; with `end`, its last."""
+        if end is not None:
+            self.ended += 1
+        self.changes.moved(uid, end)
+
+    # --- starting -----------------------------------------------------------------------------------------------------
+
+    async def start(self, workflow: Workflow[..., object], input: bytes, start: Start) -> tuple[str, str]:  # noqa: A002
+        """Commit the run's row and its entry 0; gives (uid, id). Once it returns, the run will happen.
+
+        Raises RunExists (on_conflict="raise", or "restart" of a run that has not ended) and RunConflict."""
+        now = self.clock.now_us()
+        uid = new_uid(now)
+        started = RunStarted(
+            at=now,
+            uid=uid,
+            id=start.id if start.id is not None else uid,
+            workflow=workflow.name,
+            version=workflow.version,
+            input=msgspec.Raw(input),
+            seed=new_seed(),
+            python=python_version(),
+            trace=start.trace or new_trace(),
+            user=start.user,
+            attributes=msgspec.Raw(start.attributes),
+        )
+        replaces: str | None = None
+        while True:
+            outcome = await self._try_start(workflow, started, start, replaces)
+            if outcome.verdict is Verdict.LANDED:
+                return started.uid, started.id
+            row = await self.store.find_uid(outcome.holder) if outcome.holder else await self.store.find_run(started.id)
+            if row is None:
+                replaces = None  # deleted meanwhile: the id is free again
+                continue
+            if await self._settle_conflict(started, start, row):
+                return row.uid, row.id
+            replaces = row.uid
+
+    async def _try_start(
+        self, workflow: Workflow[..., object], started: RunStarted, start: Start, replaces: str | None
+    ) -> Outcome:
+        due = start.at_us if start.at_us is not None else None
+        if start.delay_us is not None:
+            due = started.at + start.delay_us
+        new = NewRun(
+            id=started.id,
+            workflow=started.workflow,
+            version=started.version,
+            queue=start.queue,
+            priority=start.priority,
+            wake_at=due,
+            root=started.uid,
+            user=started.user,
+            attributes=start.attributes,
+            trace=started.trace,
+            replaces=replaces,
+        )
+        worker = self.worker
+        if due is None and worker is not None and worker.is_working and start.queue in worker.settings.queues:
+            home = worker.home
+            if home is not None and home.free > 0:
+                answer = await self._start_here(worker, workflow, started, new)
+                if isinstance(answer, Outcome):
+                    return answer
+                if isinstance(answer, StoreRefused):
+                    raise answer
+        return await self._start_for_anybody(started, new)
+
+    async def _start_here(
+        self, worker: Worker, workflow: Workflow[..., object], started: RunStarted, new: NewRun
+    ) -> Answer:
+        """Claimed in its own commit, its first commands in entry 0. None: fenced meanwhile, nothing landed."""
+        home = worker.home
+        assert home is not None
+        run = HotRun(home, started.uid, 1)
+        run.started = started
+        run.machine = home.loader.build(started, workflow)
+        landed: asyncio.Future[Answer] = home.loop.create_future()
+
+        def told(answer: Answer) -> None:
+            if isinstance(answer, Outcome) and answer.verdict is Verdict.LANDED:
+                home.add(run)
+            else:
+                run.evict()
+                run.drop()
+            if not landed.done():
+                landed.set_result(answer)
+
+        run.on_answer = told
+        run.begin(msgspec.structs.replace(new, claimed=True))
+        return await landed
+
+    async def _start_for_anybody(self, started: RunStarted, new: NewRun) -> Outcome:
+        progress = Progress(started.uid, 0, started.at, new_mark(), 0, encode_events([started]), Effects(start=new))
+        landed: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
+        self.writer.submit(progress, lambda answer: None if landed.done() else landed.set_result(answer))
+        answer = await landed
+        if answer is None:  # this process was fenced as a worker: a client may still start
+            return (await self.store.commit(None, [progress]))[0]
+        if isinstance(answer, StoreRefused):
+            raise answer
+        if self.worker is not None:
+            self.worker.wake()
+        return answer
+
+    async def _settle_conflict(self, started: RunStarted, start: Start, row: RunRow) -> bool:
+        """The id is taken. True: that run is the answer; False: it has ended and may be replaced."""
+        if start.on_conflict == "raise":
+            raise RunExists(row.id, row.status)
+        entries = await self.store.read_journal(row.uid, limit=1)
+        if row.workflow != started.workflow:
+            raise RunConflict(row.id, f"workflow: {row.workflow!r}, not {started.workflow!r}")
+        if start.on_conflict == "restart" and not row.live:
+            return False
+        first = decode_events(entries[0].events)[0] if entries else None
+        if isinstance(first, RunStarted) and not _same_json(bytes(first.input), bytes(started.input)):
+            raise RunConflict(row.id, "input")
+        if start.on_conflict == "restart":
+            raise RunExists(row.id, row.status)
+        return True
+
+    # --- reading ------------------------------------------------------------------------------------------------------
+
+    async def find(self, uid: str) -> RunRow:
+        row = await self.store.find_uid(uid)
+        if row is None:
+            raise RunNotFound(uid)
+        return row
+
+    async def wait_outcome(self, uid: str, timeout_s: float | None) -> Command:
+        """The event that ended the run: at once when it ends in this process, else by hints and polling.
+
+        Raises TimeoutError, and RunNotFound."""
+        async with asyncio.timeout(timeout_s):
+            with self.changes.watching(uid, only_end=True) as watch:
+                while True:
+                    if watch.end is not None:
+                        return watch.end
+                    if not self._is_hot(uid):
+                        row = await self.find(uid)
+                        if not row.live:
+                            return await self._read_outcome(uid)
+                    await watch.wait()
+
+    def _is_hot(self, uid: str) -> bool:
+        """Whether this process moves the run itself, and so hears of its end without asking."""
+        return self.worker is not None and self.worker.home is not None and self.worker.home.find(uid) is not None
+
+    async def _read_outcome(self, uid: str) -> Command:
+        for _, events in reversed(await self.read_events(uid)):
+            for event in reversed(events):
+                if type(event) in OUTCOMES:
+                    return event  # type: ignore[return-value]
+        raise RunNotFound(uid)
+
+    async def read_events(self, uid: str, *, after: int = -1) -> list[tuple[Entry, list[Event]]]:
+        """The journal behind a position, decoded."""
+        read: list[tuple[Entry, list[Event]]] = []
+        while True:
+            entries = await self.store.read_journal(uid, after=after)
+            read += [(entry, decode_events(entry.events)) for entry in entries]
+            if len(entries) < 1000:
+                return read
+            after = entries[-1].seq
+
+    async def follow(self, uid: str) -> AsyncIterator[None]:
+        """Yields whenever the run's journal may have grown."""
+        with self.changes.watching(uid) as watch:
+            while True:
+                yield
+                await watch.wait()
+
+    # --- steering -----------------------------------------------------------------------------------------------------
+
+    async def send(self, uid: str, kind: str, payload: bytes, *, message_id: str | None = None) -> Sent:
+        """Put a message into the run's inbox; durable once it returns."""
+        sent = await self.store.send(uid, NewMessage(message_id or new_uid(self.clock.now_us()), kind, payload))
+        if self.worker is not None:
+            self.worker.wake()
+        return sent
+
+    async def retry(self, row: RunRow) -> None:
+        """Go on from what failed (SPEC R10). Written by us, under the row's lock, since nobody owns an ended run."""
+        while row.status is RunStatus.FAILED and row.owner is None:
+            read = await self.read_events(row.uid)
+            last = read[-1][0]
+            events = [event for _, batch in read for event in batch]
+            at = max(self.clock.now_us(), last.at)
+            reopened = RunReopened(at, "retry", find_cut(events))
+            effects = Effects(unowned=RunStatus.FAILED, row=RowChange(status=RunStatus.QUEUED, waiting_on="", error=b"", reopened=True))
+            progress = Progress(row.uid, last.seq + 1, at, new_mark(), last.mark, encode_events([reopened]), effects)
+            outcome = (await self.store.commit(None, [progress]))[0]
+            if outcome.verdict is Verdict.LANDED:
+                self.changes.moved(row.uid, None)
+                if self.worker is not None:
+                    self.worker.wake()
+                return
+            row = await self.find(row.uid)
+        raise RunNotFailed(row.id, row.status)
+
+    # --- working ------------------------------------------------------------------------------------------------------
+
+    def make_worker(self, settings: WorkerSettings) -> Worker:
+        return Worker(self, settings)
+
+    async def work_until_idle(self, timeout_s: float | None, settings: WorkerSettings) -> WorkDone:
+        """Sweep, work what is due, hand the rest back (SPEC L12)."""
+        entries, ended = self.writer.entries, self.ended
+        async with self.make_worker(settings) as worker:
+            next_at = await worker.until_idle(timeout_s)
+        return WorkDone(self.writer.entries - entries, self.ended - ended, next_at)
+
+
+def _same_json(left: bytes, right: bytes) -> bool:
+    return left == right or msgspec.json.decode(left) == msgspec.json.decode(right)

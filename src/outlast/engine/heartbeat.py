@@ -1,0 +1,82 @@
+"""Keeping the worker's lease, from a thread that no body can block. Layer: engine.
+
+What always holds: `holds_lease` is true only while the store, whatever became of our last message, still counts the
+lease as held: it ends by this machine's boot clock, counted from before the renewal was sent (PROTOCOL F6). A lease that
+lapsed never revives: the worker comes back under a new id (F5).
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable
+
+from outlast.engine.clock import StoreClock, boottime_us
+from outlast.errors import StoreError
+from outlast.stores.store import Store
+
+__all__ = ["Heartbeat"]
+
+_log = logging.getLogger("outlast.lease")
+
+
+class Heartbeat(threading.Thread):
+    """Renews one incarnation's lease every third of its length, until stopped or fenced."""
+
+    def __init__(
+        self,
+        store: Store,
+        worker_id: str,
+        lease_us: int,
+        clock: StoreClock,
+        registered_at_us: int,
+        *,
+        stalled_us: Callable[[], int],
+        on_fenced: Callable[[str], None],
+    ) -> None:
+        """`registered_at_us` is the boot time before the registration was sent; `stalled_us` says for how long the event
+        loop has not ticked; `on_fenced` is called from this thread, once."""
+        super().__init__(name=f"outlast-heartbeat-{worker_id[-6:]}", daemon=True)
+        self._store = store
+        self._worker_id = worker_id
+        self._lease_us = lease_us
+        self._clock = clock
+        self._until_us = registered_at_us + lease_us
+        self._stalled_us = stalled_us
+        self._on_fenced = on_fenced
+        self._stop_now = threading.Event()
+
+    def holds_lease(self) -> bool:
+        return boottime_us() < self._until_us
+
+    def stop(self) -> None:
+        """End the thread; the lease runs out unless the worker retires."""
+        self._stop_now.set()
+
+    def run(self) -> None:
+        every_s = self._lease_us / 3e6
+        wait_s = every_s
+        while not self._stop_now.wait(wait_s):
+            wait_s = self._beat(every_s)
+            if wait_s < 0:
+                self._until_us = 0
+                if not self._stop_now.is_set():
+                    _log.warning("worker %s lost its lease: it drops its work and comes back", self._worker_id)
+                    self._on_fenced(self._worker_id)
+                return
+
+    def _beat(self, every_s: float) -> float:
+        """Renew once; answers how long to wait for the next time, or -1: fenced."""
+        sent_at = boottime_us()
+        if self._stalled_us() > self._lease_us // 2 and self.holds_lease():
+            return every_s / 4  # a loop that does not move must not keep its runs for ever (PROTOCOL F38)
+        try:
+            now = self._store.renew(self._worker_id, self._lease_us)
+        except StoreError as error:
+            _log.warning("the lease of worker %s could not be renewed: %s", self._worker_id, error)
+            return every_s / 4 if self.holds_lease() else -1
+        if now is None:
+            return -1
+        self._clock.set(now)
+        self._until_us = sent_at + self._lease_us
+        return every_s

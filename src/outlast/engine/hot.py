@@ -1,0 +1,468 @@
+"""A hot run: its body in memory, and the one place that moves it. Layer: engine.
+
+Think before the commit, act after. Whatever arrives for a run (an outcome, a due timer, a message) joins its queue; when
+no entry of it is in flight the queue is fed to the machine, and what happened and what the body asked for in answer are
+submitted as one entry. Only when that has landed do the steps it asked for run. What always holds:
+
+- at most one entry of a run is between submit and answer (PROTOCOL F2);
+- an attempt runs only after the entry that records it has landed (invariant 5);
+- an event that arrived is written by the next entry, or the run is not this worker's any more.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import collections
+import heapq
+from typing import TYPE_CHECKING
+
+from outlast.core.attempts import OpenSteps
+from outlast.core.events import (
+    AttemptStarted,
+    CancelRequested,
+    Command,
+    Event,
+    RunResumed,
+    RunSuspended,
+    StepFailed,
+    StepSettled,
+    StepSucceeded,
+    TimerFired,
+    encode_events,
+)
+from outlast.engine.draft import Draft
+from outlast.engine.ids import new_mark
+from outlast.errors import BodyStopped, NonDeterminism, StoreRefused
+from outlast.stores.store import Effects, Progress, Release, RowChange, Verdict
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from outlast.core.events import RunStarted
+    from outlast.core.machine import Machine
+    from outlast.engine.hotruns import HotRuns
+    from outlast.engine.writer import Answer
+    from outlast.stores.store import NewRun
+
+__all__ = ["HotRun"]
+
+
+class HotRun:
+    """One run this worker owns. See the module's docstring."""
+
+    __slots__ = (
+        "__weakref__", "_alarm", "_due_us", "_in_flight", "_retries", "_wanted", "consumed", "end", "epoch",
+        "has_progressed", "home", "is_dropped", "is_loading", "known", "last_at", "machine", "mark", "missing_function",
+        "on_answer", "queue", "recoveries", "replay_us", "rested_at", "running", "seen", "seq", "started", "steps",
+        "suspended", "suspended_on", "uid",
+    )  # fmt: skip
+
+    def __init__(self, home: HotRuns, uid: str, epoch: int, *, recoveries: int = 0) -> None:
+        self.home = home
+        self.uid = uid
+        self.epoch = epoch
+        self.recoveries = recoveries
+        self.started: RunStarted | None = None
+        self.machine: Machine | None = None
+        """None: evicted. The next thing that arrives loads it again."""
+        self.steps = OpenSteps()
+        self.running: set[str] = set()
+        """Keys of steps whose attempt executes in this process, or is about to."""
+        self.queue: collections.deque[Event] = collections.deque()
+        self.seq = 0
+        """Position of the next entry; `mark` is that of the entry before it."""
+        self.mark = 0
+        self.last_at = 0
+        self.seen = 0
+        """Mail as of the last look into the inbox."""
+        self.consumed: list[int] = []
+        """Messages the next entry takes out of the inbox."""
+        self.known: set[str] = set()
+        """Ids of messages that are events, or are about to be."""
+        self.suspended = ""
+        """Code; the body is not moved, outcomes are still recorded."""
+        self.suspended_on = ""
+        self.missing_function = ""
+        self.end: Command | None = None
+        self.has_progressed = False
+        self.rested_at = 0
+        self.replay_us = 0
+        """What its last load cost."""
+        self.is_loading = False
+        self.is_dropped = False
+        self.on_answer: Callable[[Answer], None] | None = None
+        """Told of the next answer of the store, before anything comes of it."""
+        self._in_flight: Draft | None = None
+        self._wanted: list[str] = []
+        self._retries: list[tuple[int, str]] = []
+        self._alarm: asyncio.TimerHandle | None = None
+        self._due_us: int | None = None
+        """When the alarm is set for; of an evicted run, when it is next due."""
+
+    # --- what arrives -------------------------------------------------------------------------------------------------
+
+    def take(self, event: Event) -> None:
+        """Something happened. It joins the entry at hand."""
+        if not self.is_dropped:
+            self.queue.append(event)
+            self.advance()
+
+    def give_place(self, key: str) -> bool:
+        """A place to execute is free, and this step is next in line for it. False: it does not need it any more."""
+        step = self.steps.get(key)
+        if self.is_dropped or self.suspended or self.end is not None or step is None or step.is_begun:
+            return False
+        self.take(AttemptStarted(self.now_us(), key, step.attempt + 1))
+        return True
+
+    def want_place(self, key: str) -> None:
+        """The step's next attempt begins as soon as there is a place for it."""
+        step = self.steps[key]
+        if self.home.stepper.reserve():
+            self.queue.append(AttemptStarted(self.now_us(), key, step.attempt + 1))
+        else:
+            self._wanted.append(key)
+
+    def retry_later(self, key: str, retry_at: int) -> None:
+        """The step is due for its next attempt then."""
+        self.steps[key].retry_at = retry_at
+        heapq.heappush(self._retries, (retry_at, key))
+
+    def now_us(self) -> int:
+        """The run's time: the store's, as far as known, and never before its last event."""
+        now = self.home.clock.now_us()
+        return now if now > self.last_at else self.last_at
+
+    # --- thinking -----------------------------------------------------------------------------------------------------
+
+    def advance(self) -> None:
+        """Feed what has arrived, and submit what came of it."""
+        if self._in_flight is not None or self.is_loading or self.is_dropped:
+            return
+        if self.machine is None and not self.suspended:
+            if self.queue or self._is_due():
+                self.home.load_again(self)
+            return
+        draft = Draft()
+        self._think(draft)
+        self._submit_or_rest(draft)
+
+    def begin(self, new: NewRun) -> None:
+        """Entry 0 of a run this worker starts: think first, then write the start and its first commands together."""
+        assert self.started is not None
+        self.last_at = self.started.at
+        draft = Draft()
+        draft.new = new
+        draft.events.append(self.started)
+        self._guard(draft, self._begin)
+        self.submit(draft)
+
+    def go_on(self, draft: Draft, commands: list[Command]) -> None:
+        """Loaded: write what the load found, and what the body asks for beyond its journal."""
+        if self.machine is not None:
+            draft.absorb(self, self.machine, commands)
+        elif commands:
+            draft.events += commands
+        if not (commands and self.machine is None):
+            self._think(draft)
+        self._submit_or_rest(draft)
+
+    def _submit_or_rest(self, draft: Draft) -> None:
+        if draft.events or self.consumed or draft.handed_over:
+            self.submit(draft)
+        else:
+            draft.places, self._wanted = self._wanted, draft.places
+            draft.act(self)
+            self._rest()
+
+    def _think(self, draft: Draft) -> None:
+        if self.suspended or self.machine is None:
+            self._record(draft)
+        else:
+            self._guard(draft, self._feed_all)
+
+    def _begin(self, draft: Draft) -> None:
+        machine = self.machine
+        assert machine is not None
+        watchdog = self.home.watchdog
+        watchdog.drain_began(self.uid)
+        try:
+            commands = machine.begin()
+        finally:
+            watchdog.drain_ended()
+        draft.absorb(self, machine, commands)
+        self._note_end(draft, machine)
+
+    def _feed_all(self, draft: Draft) -> None:
+        """Everything that has arrived or is due, one stimulus at a time, in order."""
+        machine = self.machine
+        assert machine is not None
+        queue = self.queue
+        while machine.outcome is None and machine.missing is None:
+            if queue:
+                self._feed(draft, machine, queue.popleft())
+                continue
+            timer = machine.next_timer()
+            if timer is not None:
+                now = self.now_us()
+                if timer.due_us <= now:
+                    self._move(draft, machine, TimerFired(now, timer.ordinal, timer.due_us))
+                    continue
+            if not self._retries or not self._retry_due():
+                break
+        self._note_end(draft, machine)
+
+    def _feed(self, draft: Draft, machine: Machine, event: Event) -> None:
+        kind = type(event)
+        if kind is StepSucceeded:
+            if self._settles(event.key, event.attempt):  # type: ignore[union-attr]
+                del self.steps[event.key]  # type: ignore[union-attr]
+                self._move(draft, machine, event)
+            else:
+                draft.events.append(StepSettled(event.at, event.key, event.attempt, event.value))  # type: ignore[union-attr]
+        elif kind is StepFailed:
+            self._feed_failed(draft, machine, event)  # type: ignore[arg-type]
+        elif kind is AttemptStarted:
+            draft.begin_attempt(self, machine, event)  # type: ignore[arg-type]
+        elif kind is CancelRequested:
+            self._move(draft, machine, event)
+        else:
+            draft.events.append(event)
+
+    def _feed_failed(self, draft: Draft, machine: Machine, event: StepFailed) -> None:
+        if not self._settles(event.key, event.attempt):
+            draft.events.append(StepSettled(event.at, event.key, event.attempt, error=event.error))
+        elif event.retry_at is None:
+            del self.steps[event.key]
+            self._move(draft, machine, event)
+        else:
+            draft.events.append(event)
+            self.retry_later(event.key, event.retry_at)
+
+    def _settles(self, key: str, attempt: int) -> bool:
+        """Whether this is the outcome of the attempt the body waits for, and not of one it gave up on."""
+        step = self.steps.get(key)
+        return step is not None and step.attempt == attempt
+
+    def _move(self, draft: Draft, machine: Machine, stimulus: Event) -> None:
+        draft.events.append(stimulus)
+        self.has_progressed = True
+        if stimulus.at > self.last_at:  # type: ignore[union-attr]
+            self.last_at = stimulus.at  # type: ignore[union-attr]
+        watchdog = self.home.watchdog
+        watchdog.drain_began(self.uid)
+        try:
+            commands = machine.feed(stimulus)  # type: ignore[arg-type]
+        finally:
+            watchdog.drain_ended()
+        draft.absorb(self, machine, commands)
+
+    def _retry_due(self) -> bool:
+        """Whether the step that is next due for another attempt is due: it gets a place, or joins the line."""
+        retry_at, key = self._retries[0]
+        step = self.steps.get(key)
+        if step is not None and step.retry_at == retry_at:
+            if retry_at > self.now_us():
+                return False
+            self.want_place(key)
+        heapq.heappop(self._retries)
+        return True
+
+    def _record(self, draft: Draft) -> None:
+        """Suspended: outcomes are recorded, and move nothing. A resumed run's replay feeds them."""
+        while self.queue:
+            event = self.queue.popleft()
+            kind = type(event)
+            if kind is AttemptStarted:
+                self.home.stepper.release()
+            elif kind is StepSucceeded or (kind is StepFailed and event.retry_at is None):  # type: ignore[union-attr]
+                if self._settles(event.key, event.attempt):  # type: ignore[union-attr]
+                    del self.steps[event.key]  # type: ignore[union-attr]
+                    draft.events.append(event)
+            else:
+                draft.events.append(event)
+
+    def _note_end(self, draft: Draft, machine: Machine) -> None:
+        if machine.outcome is not None:
+            return
+        if machine.missing is not None:
+            self.home.lacks_function(self, draft, machine.missing)
+        elif machine.is_stuck and not self.steps and not self.queue:
+            self.suspend(draft, "DEADLOCK", "The body waits for what cannot come.", machine.loop.task_stacks())
+
+    def _guard(self, draft: Draft, think: Callable[[Draft], None]) -> None:
+        """Run the body's part; what stops a body suspends its run, and hurts no other (SPEC P6).
+
+        The stimulus at hand is recorded, and no command of the drain that went wrong."""
+        try:
+            think(draft)
+        except (NonDeterminism, BodyStopped) as error:
+            self.suspend(draft, error.code, str(error))
+        except (KeyboardInterrupt, MemoryError):
+            draft.drop(self)
+            self.home.abandon(self)
+            raise
+
+    def resume(self, draft: Draft, message: str = "") -> None:
+        """A person or a deploy acted: the body may be moved again."""
+        draft.events.append(RunResumed(self.now_us(), message, self.suspended))
+        draft.is_resumed = True
+        self.suspended = ""
+
+    def suspend(self, draft: Draft, code: str, reason: str, detail: str = "", *, waiting_on: str = "") -> None:
+        """Set the run aside for a person or a deploy. What still executes is recorded; then the run is released."""
+        self.suspended = code
+        self.suspended_on = waiting_on or code
+        draft.events.append(RunSuspended(self.now_us(), code, reason, detail))
+        self.home.log.error("run %s is suspended: %s", self.uid, reason, extra={"run": self.uid, "code": code})
+        self.evict()
+
+    # --- writing ------------------------------------------------------------------------------------------------------
+
+    def submit(self, draft: Draft) -> None:
+        """One entry: what happened, what was asked for, and all their effects."""
+        if self._wanted:
+            draft.places += self._wanted
+            self._wanted.clear()
+        events = draft.events
+        effects = draft.effects(self)
+        self.end = draft.end
+        self._in_flight = draft
+        at = self.last_at = self.now_us()
+        if events:
+            draft.mark = new_mark()
+            progress = Progress(self.uid, self.seq, at, draft.mark, self.mark, encode_events(events), effects)
+        else:
+            progress = Progress(self.uid, -1, effects=effects)
+        self.home.submit(progress, self, draft)
+
+    def answered(self, draft: Draft, answer: Answer) -> None:
+        """The store said what became of the entry."""
+        self._in_flight = None
+        if self.on_answer is not None:
+            told, self.on_answer = self.on_answer, None
+            told(answer)
+        if self.is_dropped or answer is None or isinstance(answer, StoreRefused) or answer.verdict is not Verdict.LANDED:
+            draft.drop(self)
+            self._lost(answer)
+            return
+        if draft.mark:
+            self.seq += 1
+            self.mark = draft.mark
+        draft.act(self)
+        if self.is_loading:
+            return
+        if self.end is not None:
+            self.home.ended(self)
+        elif draft.is_released:
+            self.evict()
+            self.drop()
+            self.home.released(self)
+        elif self.queue or self._is_due():
+            self.advance()
+        else:
+            self._rest()
+
+    def _lost(self, answer: Answer) -> None:
+        if self.is_dropped:
+            return
+        if answer is None:
+            self.home.abandon(self)
+        elif isinstance(answer, StoreRefused):
+            self.home.refused(self, answer)
+        else:
+            self.home.stale(self, answer)
+
+    # --- resting ------------------------------------------------------------------------------------------------------
+
+    def _rest(self) -> None:
+        """Nothing to do now. Set the alarm for what is next due, and let the home decide how long to stay hot."""
+        if self.suspended:
+            if not self.running:
+                self.release(None, self.suspended_on)
+            return
+        self._set_alarm()
+        self.rested_at = self.last_at
+        self.home.rests(self)
+
+    def next_due_us(self) -> int | None:
+        """When a timer or a retry is next due; None: neither is."""
+        if self.machine is None:
+            return self._due_us
+        timer = self.machine.next_timer()
+        due = None if timer is None else timer.due_us
+        while self._retries:
+            retry_at, key = self._retries[0]
+            step = self.steps.get(key)
+            if step is not None and step.retry_at == retry_at:
+                return retry_at if due is None or retry_at < due else due
+            heapq.heappop(self._retries)
+        return due
+
+    def waiting_on(self, due_us: int | None) -> str:
+        """In a word, what the run waits for, for its row."""
+        if self.suspended:
+            return self.suspended_on
+        if self._retries:
+            return "retry"
+        return "" if due_us is None else "timer"
+
+    def _is_due(self) -> bool:
+        due = self.next_due_us()
+        return due is not None and due <= self.now_us()
+
+    def _set_alarm(self) -> None:
+        due = self.next_due_us()
+        if due == self._due_us and (self._alarm is not None or due is None):
+            return
+        if self._alarm is not None:
+            self._alarm.cancel()
+            self._alarm = None
+        self._due_us = due
+        if due is not None:
+            delay_s = max(0, due - self.now_us()) / 1_000_000
+            self._alarm = self.home.loop.call_later(min(delay_s, 3600.0), self._ring)
+
+    def _ring(self) -> None:
+        self._alarm = None
+        if self._is_due():
+            self.advance()
+        elif self.machine is not None:
+            self._due_us = None
+            self._set_alarm()
+        elif self._due_us is not None:
+            self._alarm = self.home.loop.call_later(max(0.001, (self._due_us - self.now_us()) / 1e6), self._ring)
+
+    @property
+    def is_quiet(self) -> bool:
+        """Nothing of it is in flight here (PROTOCOL F17)."""
+        return not (self._in_flight or self.is_loading or self.queue or self.running or self.consumed or self._wanted)
+
+    def may_park(self) -> bool:
+        """It is quiet, and none of its steps stands in line for a place."""
+        return self.is_quiet and all(step.retry_at is not None for step in self.steps.values())
+
+    def release(self, due_us: int | None, waiting_on: str) -> None:
+        """Park: the body evicted, the run given up to whoever claims it when it is due."""
+        self.evict()
+        self.drop()
+        row = RowChange(waiting_on=waiting_on, release=Release(self.epoch, self.seen, due_us))
+        self.home.park(self, Progress(self.uid, -1, effects=Effects(row=row)))
+
+    def evict(self) -> None:
+        """Drop the body, keep the run: what arrives next loads it again."""
+        if self.machine is not None:
+            due = self.next_due_us()
+            machine, self.machine = self.machine, None
+            self._due_us = due
+            self.home.note_survivors(machine.evict())
+
+    def drop(self) -> None:
+        """This run is not ours any more: nothing that is still on its way may move it."""
+        self.is_dropped = True
+        if self._alarm is not None:
+            self._alarm.cancel()
+            self._alarm = None
+        while self.queue:
+            if type(self.queue.popleft()) is AttemptStarted:
+                self.home.stepper.release()

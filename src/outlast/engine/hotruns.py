@@ -1,0 +1,314 @@
+"""Home of the hot runs of one worker: who is in memory, for how long, and what an answer of the store means. Layer: engine.
+
+What always holds: a run in this table is owned by this worker, as far as it knows; a run that leaves it was parked, has
+ended, or was lost to the fence, and its body was evicted, never just dropped (LOOP §3).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import collections
+import functools
+import logging
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING
+
+from outlast.core.events import Command, RunSuspended, encode_events
+from outlast.core.states import RunStatus
+from outlast.engine.hot import HotRun
+from outlast.engine.ids import new_mark
+from outlast.errors import StoreError, StoreRefused
+from outlast.stores.store import ClaimedRun, Effects, Outcome, OwnedRun, Progress, Release, RowChange, Verdict, WorkerRow
+
+if TYPE_CHECKING:
+    from outlast.authoring.module import Module
+    from outlast.engine.clock import StoreClock
+    from outlast.engine.draft import Draft
+    from outlast.engine.loading import Loader
+    from outlast.engine.stepper import Stepper
+    from outlast.engine.watchdog import Watchdog
+    from outlast.engine.writer import Answer, Writer
+    from outlast.stores.store import Store
+
+__all__ = ["HotRuns"]
+
+PARK_AFTER_US = 1_000_000
+"""A run whose next timer is nearer than this stays hot, and one with nothing to do stays hot for this long, or for a hundred times what its replay cost (PROTOCOL F39)."""
+SUSPECT_FROM = 3
+"""Takeovers without progress from which a run is a suspect; a worker holds at most one at a time (PROTOCOL F33)."""
+
+
+class HotRuns:
+    """The table, and the services a hot run needs. One for each worker incarnation and its successors."""
+
+    stepper: Stepper
+    loader: Loader
+    watchdog: Watchdog
+
+    def __init__(
+        self,
+        store: Store,
+        registry: Module,
+        writer: Writer,
+        clock: StoreClock,
+        *,
+        max_hot: int,
+        dev: bool,
+        log: logging.Logger,
+        on_moved: Callable[[str, Command | None], None],
+        on_claimable: Callable[[], None],
+    ) -> None:
+        """`on_moved(uid, end)` is told of every entry that landed; `on_claimable`, that places are free again."""
+        self.store = store
+        self.registry = registry
+        self.writer = writer
+        self.clock = clock
+        self.loop = asyncio.get_running_loop()
+        self.log = log
+        self.dev = dev
+        self.max_hot = max_hot
+        self.peers: list[WorkerRow] = []
+        """Other live workers, as of the last sweep."""
+        self.deploy = ""
+        self.lease_until_us = 0
+        """On this machine's boot clock; kept by the heartbeat."""
+        self.survivors = 0
+        """Coroutines that would not die when their body was evicted."""
+        self._holds: Callable[[], bool] = lambda: True
+        self._runs: dict[str, HotRun] = {}
+        self._resting: collections.OrderedDict[str, HotRun] = collections.OrderedDict()
+        self._parking = 0
+        self._parked = asyncio.Event()
+        self._on_moved = on_moved
+        self._on_claimable = on_claimable
+
+    # --- the table ----------------------------------------------------------------------------------------------------
+
+    def __len__(self) -> int:
+        return len(self._runs)
+
+    def find(self, uid: str) -> HotRun | None:
+        return self._runs.get(uid)
+
+    def runs(self) -> list[HotRun]:
+        return list(self._runs.values())
+
+    @property
+    def free(self) -> int:
+        """How many runs may be claimed: those at rest are parked to make room."""
+        busy = len(self._runs) - len(self._resting)
+        return max(max(self.max_hot, 1) - busy - self._parking, 0)
+
+    def add(self, run: HotRun) -> None:
+        self._runs[run.uid] = run
+        if len(self._runs) > max(self.max_hot, 1):
+            self._make_room()
+
+    def use_lease(self, holds: Callable[[], bool]) -> None:
+        self._holds = holds
+
+    def holds_lease(self) -> bool:
+        """Whether this worker still holds its lease: asked just before user code is entered."""
+        return self._holds()
+
+    def has_suspect(self) -> bool:
+        return any(run.recoveries >= SUSPECT_FROM for run in self._runs.values())
+
+    # --- claims and loads ---------------------------------------------------------------------------------------------
+
+    def claimed(self, claim: ClaimedRun) -> None:
+        """A run is this worker's now: load it."""
+        if claim.recoveries >= SUSPECT_FROM and self.has_suspect():
+            row = RowChange(release=Release(claim.epoch, 1 << 62, self.clock.now_us() + PARK_AFTER_US))
+            self._send_park(Progress(claim.uid, -1, effects=Effects(row=row)))
+            return
+        known = self._runs.get(claim.uid)
+        if known is not None:
+            known.drop()
+            self._forget(known)
+        run = HotRun(self, claim.uid, claim.epoch, recoveries=claim.recoveries)
+        run.is_loading = True
+        self.add(run)
+        self.loader.load(run)
+
+    def load_again(self, run: HotRun) -> None:
+        """Its body was evicted, and something arrived for it."""
+        self._resting.pop(run.uid, None)
+        run.is_loading = True
+        self.loader.load(run)
+
+    async def reconcile(self, owned: Iterable[OwnedRun], worker_id: str) -> None:
+        """Adopt what the store says is ours and memory does not know (PROTOCOL F4)."""
+        for mine in owned:
+            if mine.uid not in self._runs and not self._parking:
+                claim = await self.store.adopt(worker_id, mine.uid, mine.epoch)
+                if claim is not None and claim.uid not in self._runs:
+                    self.claimed(claim)
+
+    # --- what a run tells ---------------------------------------------------------------------------------------------
+
+    def submit(self, progress: Progress, run: HotRun, draft: Draft) -> None:
+        self._resting.pop(run.uid, None)
+        self.writer.submit(progress, functools.partial(self._answered, run, draft))
+
+    def _answered(self, run: HotRun, draft: Draft, answer: Answer) -> None:
+        landed = isinstance(answer, Outcome) and answer.verdict is Verdict.LANDED
+        run.answered(draft, answer)
+        self._on_moved(run.uid, draft.end if landed else None)
+
+    def rests(self, run: HotRun) -> None:
+        """It has nothing to do. Without `max_hot` its body goes at once: replays after every stimulus (paranoid mode)."""
+        if self.max_hot == 0:
+            self._put_away(run)
+            return
+        self._resting[run.uid] = run
+        self._resting.move_to_end(run.uid)
+        if len(self._runs) > self.max_hot:
+            self._make_room()
+
+    def ended(self, run: HotRun) -> None:
+        run.evict()
+        run.drop()
+        self._forget(run)
+        self._on_claimable()
+
+    def released(self, run: HotRun) -> None:
+        """It was given up with its last entry."""
+        self._forget(run)
+        self._on_claimable()
+
+    def park(self, run: HotRun, progress: Progress) -> None:
+        """It gives itself up. Without an answer it counts as parked all the same: reconcile adopts what is left."""
+        self._forget(run)
+        self._send_park(progress)
+
+    def abandon(self, run: HotRun) -> None:
+        """It is not ours any more, or must not be touched: peers take it over when the lease lapses or reconcile does."""
+        run.evict()
+        run.drop()
+        for key in list(run.running):
+            self.stepper.cancel(run, key, "lost")
+        self._forget(run)
+
+    def stale(self, run: HotRun, outcome: Outcome) -> None:
+        """Its position was taken: our picture is old. Load it anew if it is still ours, drop it only if it is not."""
+        self.log.warning("run %s moved without us (%s): loading it anew", run.uid, outcome.verdict.value)
+        self.abandon(run)
+        self.loader.reread(run)
+
+    def refused(self, run: HotRun, error: StoreRefused) -> None:
+        """The store will never take that entry: a small fresh one in its place sets the run aside (PROTOCOL F8)."""
+        self.log.error("run %s is suspended: %s", run.uid, error)
+        self.abandon(run)
+        event = RunSuspended(run.now_us(), error.code, str(error)[:500])
+        row = RowChange(status=RunStatus.SUSPENDED, waiting_on=error.code, release=Release(run.epoch, run.seen))
+        progress = Progress(
+            run.uid, run.seq, event.at, new_mark(), run.mark, encode_events([event]), Effects(row=row)
+        )
+        self._send_park(progress)
+
+    def lacks_function(self, run: HotRun, draft: Draft, name: str) -> None:
+        """It needs a function nobody here knows: left to a live worker that does, else suspended (SPEC S13)."""
+        if any(name in peer.functions and peer.deploy != self.deploy for peer in self.peers):
+            draft.handed_over = self.deploy
+            run.evict()
+        else:
+            reason = f"No live worker knows {name!r}. It goes on when one that does comes."
+            run.suspend(draft, "FUNCTION_NOT_FOUND", reason, name, waiting_on=f"FUNCTION_NOT_FOUND {name}")
+
+    def note_survivors(self, count: int) -> None:
+        self.survivors += count
+
+    @property
+    def is_moving(self) -> bool:
+        """Some run is not at rest, or on its way out."""
+        return self._parking > 0 or self.stepper.executing > 0 or len(self._resting) < len(self._runs)
+
+    def next_due_us(self) -> int | None:
+        """When the first of the runs at rest is next due."""
+        return min((due for run in self._resting.values() if (due := run.next_due_us()) is not None), default=None)
+
+    async def settle(self) -> None:
+        """Let what was thought be written, before the runs are handed back."""
+        while any(not run.is_quiet and not run.running for run in self._runs.values()):
+            await asyncio.sleep(0.001)
+
+    # --- parking ------------------------------------------------------------------------------------------------------
+
+    def sweep(self) -> None:
+        """Park runs that have rested long enough. Called a few times a second."""
+        now = self.clock.now_us()
+        for run in list(self._resting.values()):
+            if now - run.rested_at < max(PARK_AFTER_US, 100 * run.replay_us):
+                continue
+            due = run.next_due_us()
+            if (due is None or due - now > PARK_AFTER_US) and run.may_park():
+                run.release(due, run.waiting_on(due))
+
+    def _make_room(self) -> None:
+        """Past `max_hot`: the least recently moved is parked, or, with a step in flight here, only evicted."""
+        excess = len(self._runs) - max(self.max_hot, 1)
+        for run in list(self._resting.values()):
+            if excess <= 0:
+                return
+            excess -= 1
+            self._put_away(run)
+
+    def _put_away(self, run: HotRun) -> None:
+        self._resting.pop(run.uid, None)
+        if run.may_park():
+            due = run.next_due_us()
+            run.release(due, run.waiting_on(due))
+        else:
+            run.evict()
+
+    def _send_park(self, progress: Progress) -> None:
+        self._parking += 1
+        self.writer.submit(progress, functools.partial(self._park_answered, progress.uid))
+
+    def _park_answered(self, uid: str, answer: Answer) -> None:
+        self._parking -= 1
+        if isinstance(answer, StoreRefused):
+            self.log.error("run %s could not be released: %s", uid, answer)
+        if self._parking == 0:
+            self._parked.set()
+        self._on_moved(uid, None)
+        self._on_claimable()
+
+    def _forget(self, run: HotRun) -> None:
+        if self._runs.get(run.uid) is run:
+            del self._runs[run.uid]
+        self._resting.pop(run.uid, None)
+
+    # --- leaving ------------------------------------------------------------------------------------------------------
+
+    def abandon_all(self) -> None:
+        """Fenced: none of them is ours."""
+        self.stepper.stop_all("lost")
+        for run in list(self._runs.values()):
+            self.abandon(run)
+
+    async def hand_back(self) -> None:
+        """Park everything that can be; what cannot is left to the store's `retire`."""
+        for run in list(self._runs.values()):
+            if run.may_park():
+                due = run.next_due_us()
+                run.release(due, run.waiting_on(due))
+            elif run.is_quiet:
+                run.release(self.clock.now_us(), "")
+        while self._parking:
+            self._parked.clear()
+            await self._parked.wait()
+        self.abandon_all()
+
+    async def read_mail(self, uids: Iterable[str]) -> None:
+        """Unread messages of hot runs become events of theirs."""
+        for uid in uids:
+            run = self._runs.get(uid)
+            if run is not None and not run.is_loading and not run.suspended:
+                try:
+                    inbox = await self.store.read_inbox(uid, after=run.seen)
+                except StoreError as error:
+                    self.log.warning("mail of run %s could not be read: %s", uid, error)
+                    continue
+                self.loader.take_mail(run, inbox)

@@ -1,0 +1,348 @@
+"""Bringing a run back: its journal replayed, its open attempts judged, its mail read. Layer: engine.
+
+A load reads the whole journal, builds the machine, and feeds it what is on record. What is then still open and not
+executing here is lost: it gets another attempt, or fails loudly. What always holds: nothing of the load is in the world
+before the entry that says so has landed; a takeover is on record before the body is fed (SPEC L8).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from outlast.authoring.exceptions import encode_error
+from outlast.authoring.workflow import RunFacts
+from outlast.core.attempts import OpenSteps
+from outlast.core.events import (
+    OUTCOMES,
+    CancelRequested,
+    Command,
+    Event,
+    RunCancelled,
+    RunReopened,
+    RunResumed,
+    RunStarted,
+    RunSuspended,
+    RunTakenOver,
+    StepFailed,
+    StepLost,
+    decode_events,
+)
+from outlast.core.machine import Machine
+from outlast.core.reopening import Reopening, splice
+from outlast.core.replay import Replay
+from outlast.engine.clock import boottime_us
+from outlast.engine.draft import Draft
+from outlast.errors import BodyStopped, Fenced, NonDeterminism, StepInterrupted, StepLeaseExpired, StoreError
+from outlast.stores.store import ClaimedRun, Inbox
+
+if TYPE_CHECKING:
+    from outlast.authoring.workflow import Workflow
+    from outlast.core.machine import PendingStep
+    from outlast.engine.hot import HotRun
+    from outlast.engine.hotruns import HotRuns
+
+__all__ = ["CANCEL", "RESUME", "Loader"]
+
+CANCEL = "cancel"
+RESUME = "resume"
+PAGE = 1000
+TURN = 1000
+"""Stimuli after which a long replay gives the host a turn."""
+AT_ONCE = 32
+"""Loads under way at a time: each holds a journal in memory."""
+MOST_TAKEOVERS = 10
+RETRY_AFTER_US = 5_000_000
+
+
+class CancelPayload(msgspec.Struct):
+    reason: str = ""
+    force: bool = False
+
+
+class ResumePayload(msgspec.Struct):
+    reason: str | None = None
+
+
+class Loader:
+    """Loads runs for one worker."""
+
+    def __init__(self, home: HotRuns, worker_id: str) -> None:
+        self._home = home
+        self._worker_id = worker_id
+        self._gate = asyncio.Semaphore(AT_ONCE)
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    def load(self, run: HotRun) -> None:
+        """Load it in the background, then let it go on."""
+        self._spawn(self._load(run))
+
+    def reread(self, run: HotRun) -> None:
+        """Find out whether a run that moved without us is still ours; then load it anew."""
+        self._spawn(self._reread(run.uid))
+
+    async def close(self) -> None:
+        tasks = list(self._tasks)
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    def build(self, started: RunStarted, workflow: Workflow[..., object]) -> Machine:
+        """A machine for this run. Nothing of its body has run."""
+        home = self._home
+        facts = RunFacts(registry=home.registry, log=home.log)
+        return Machine(started, lambda machine: workflow.run_body(machine, facts), encode_error, dev=home.dev)
+
+    def _spawn(self, coroutine: object) -> None:
+        task = self._home.loop.create_task(coroutine)  # type: ignore[arg-type]
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _reread(self, uid: str) -> None:
+        try:
+            row = await self._home.store.find_uid(uid)
+            if row is None or row.owner != self._worker_id or not row.live:
+                return
+            claim = await self._home.store.adopt(self._worker_id, uid, row.epoch)
+        except StoreError:
+            return  # reconcile finds it
+        if claim is not None:
+            self._home.claimed(ClaimedRun(uid, claim.epoch, claim.recoveries, claim.status))
+
+    async def _load(self, run: HotRun) -> None:
+        """CRASH: until its first entry lands, a load has changed nothing. [test_killed_while_loading]"""
+        async with self._gate:
+            if run.is_dropped:
+                return
+            try:
+                await self._bring_back(run)
+            except Fenced:
+                pass  # the heartbeat hears of it too, and drops everything
+            except Exception:
+                self._home.log.exception("run %s could not be loaded; it is tried again in a while", run.uid)
+                run.is_loading = False
+                run.release(self._home.clock.now_us() + RETRY_AFTER_US, "")
+
+    async def _bring_back(self, run: HotRun) -> None:
+        home = self._home
+        raw = await self._read(run)
+        began = boottime_us()
+        inbox = await home.store.read_inbox(run.uid)
+        started = raw[0]
+        assert isinstance(started, RunStarted)
+        is_reload = run.started is not None
+        run.started = started
+        events = _current(raw, run, is_reload)
+        if events and type(events[-1]) in OUTCOMES:
+            run.is_loading = False
+            run.release(None, "")
+            return
+        draft = Draft()
+        if run.recoveries and not is_reload and not await self._note_takeover(run, raw, draft):
+            return
+        self.take_mail(run, inbox, advance=False)
+        workflow = home.registry.find_workflow(started.workflow)
+        if run.suspended and not self._may_resume(run, draft):
+            self._go_on(run, draft, [])
+        elif workflow is None:
+            home.lacks_function(run, draft, started.workflow)
+            self._go_on(run, draft, [])
+        else:
+            await self._replay(run, workflow, events, draft)
+        run.replay_us = boottime_us() - began
+
+    async def _read(self, run: HotRun) -> list[Event]:
+        """The whole journal; the run's position is behind it."""
+        events: list[Event] = []
+        after = -1
+        while True:
+            entries = await self._home.store.read_journal(run.uid, after=after, limit=PAGE)
+            for entry in entries:
+                events += decode_events(entry.events)
+            if entries:
+                last = entries[-1]
+                after, run.seq, run.mark, run.last_at = last.seq, last.seq + 1, last.mark, max(last.at, run.last_at)
+            if len(entries) < PAGE:
+                return events
+
+    async def _note_takeover(self, run: HotRun, raw: Sequence[Event], draft: Draft) -> bool:
+        """Put the takeover on record before the body is fed. False: the run is poison, and was set aside."""
+        home = self._home
+        home.log.warning("run %s was taken over, for the %d. time without progress", run.uid, run.recoveries)
+        now = run.now_us()
+        if run.recoveries > MOST_TAKEOVERS:
+            workers = [event.worker for event in raw if isinstance(event, RunTakenOver)]
+            reason = f"{run.recoveries} workers died holding this run, without progress."
+            run.suspend(draft, "POISONED", reason, "\n".join(workers))
+            self._go_on(run, draft, [])
+            return False
+        await self._write_alone(run, RunTakenOver(now, self._worker_id, run.recoveries))
+        return not run.is_dropped
+
+    async def _write_alone(self, run: HotRun, event: Event) -> None:
+        """An entry of its own, before anything else is done for the run."""
+        landed: asyncio.Future[None] = self._home.loop.create_future()
+        run.on_answer = lambda _: landed.set_result(None)
+        note = Draft()
+        note.events.append(event)
+        run.submit(note)
+        await landed
+
+    # --- replay -------------------------------------------------------------------------------------------------------
+
+    async def _replay(
+        self, run: HotRun, workflow: Workflow[..., object], events: Sequence[Event | Reopening], draft: Draft
+    ) -> None:
+        home = self._home
+        assert run.started is not None
+        machine = run.machine = self.build(run.started, workflow)
+        try:
+            replay = Replay(machine, events)
+            while self._feed(run, replay):
+                await asyncio.sleep(0)
+                if run.is_dropped:
+                    return
+        except NonDeterminism as error:
+            self._left_journal(run, draft, error)
+            return
+        except BodyStopped as error:
+            run.suspend(draft, error.code, str(error))
+            self._go_on(run, draft, [])
+            return
+        except (KeyboardInterrupt, MemoryError):
+            home.abandon(run)
+            raise
+        self._judge_open(run, machine, draft)
+        self._go_on(run, draft, replay.finish())
+
+    def _feed(self, run: HotRun, replay: Replay) -> bool:
+        watchdog = self._home.watchdog
+        watchdog.drain_began(run.uid)
+        try:
+            return replay.advance(TURN)
+        finally:
+            watchdog.drain_ended()
+
+    def _left_journal(self, run: HotRun, draft: Draft, error: NonDeterminism) -> None:
+        """The code does not fit. With a cancel in the mail the run ends without its body, else a person must act."""
+        cancel = next((event for event in run.queue if isinstance(event, CancelRequested)), None)
+        if cancel is not None:
+            run.evict()
+            run.queue.clear()
+            draft.events.append(cancel)
+            self._go_on(run, draft, [RunCancelled(f"{cancel.reason} (not cleaned up: {error.code})")])
+            return
+        code, detail = error.code, ""
+        recorded, here = run.started.python if run.started else "", python_version()
+        if recorded != here:
+            code, detail = "VERSION_CONFLICT", f"The run was recorded on Python {recorded}, this is {here}."
+        run.suspend(draft, code, str(error), detail)
+        self._go_on(run, draft, [])
+
+    def _judge_open(self, run: HotRun, machine: Machine, draft: Draft) -> None:
+        """Attempts on record without outcome that do not execute here are lost."""
+        for key, step in run.steps.items():
+            if key in run.running:
+                continue
+            if step.retry_at is not None:
+                run.retry_later(key, step.retry_at)
+            elif not step.is_begun:
+                run.want_place(key)
+            else:
+                now = run.now_us()
+                draft.events.append(StepLost(now, key, step.attempt))
+                step.is_lost = True
+                pending = machine.pending[key]
+                failure = self._judge_lost(run, pending, step.used)
+                if failure is None:
+                    run.want_place(key)
+                else:
+                    run.queue.append(StepFailed(now, key, step.attempt, encode_error(failure)))
+
+    def _judge_lost(self, run: HotRun, pending: PendingStep, used: int) -> Exception | None:
+        """What a lost attempt means for its step; None: it gets another one."""
+        call = pending.call
+        if call.settings.at_most_once:  # type: ignore[attr-defined]
+            return StepInterrupted(pending.key)
+        if used > call.retries:
+            self._home.log.error("run %s: step %s was lost with its worker, and has no attempt left", run.uid, pending.key)
+            return StepLeaseExpired(pending.key, used)
+        self._home.log.warning("run %s: attempt %d of step %s was lost with its worker", run.uid, used, pending.key)
+        return None
+
+    def _go_on(self, run: HotRun, draft: Draft, commands: list[Command]) -> None:
+        run.is_loading = False
+        if not run.is_dropped:
+            run.go_on(draft, commands)
+
+    # --- suspended runs and mail --------------------------------------------------------------------------------------
+
+    def _may_resume(self, run: HotRun, draft: Draft) -> bool:
+        """A resume or a cancel in the mail, or the function that was missing is known here."""
+        for event in list(run.queue):
+            if isinstance(event, RunResumed):
+                run.queue.remove(event)
+                run.resume(draft, event.message)
+                return True
+        missing = run.missing_function
+        known = missing and (self._home.registry.find_workflow(missing) or self._home.registry.find_step(missing))
+        if known or any(isinstance(event, CancelRequested) for event in run.queue):
+            run.resume(draft)
+            return True
+        return False
+
+    def take_mail(self, run: HotRun, inbox: Inbox, *, advance: bool = True) -> None:
+        """Messages become events, once for each id; those already on record are consumed without one (PROTOCOL F18)."""
+        for message in inbox.messages:
+            if message.no <= run.seen:
+                continue
+            run.seen = message.no
+            if message.kind not in {CANCEL, RESUME}:
+                continue  # for a newer release: it stays in the inbox
+            run.consumed.append(message.no)
+            if message.id in run.known:
+                continue
+            run.known.add(message.id)
+            if message.kind == CANCEL:
+                cancel = msgspec.json.decode(message.payload, type=CancelPayload)
+                run.queue.append(CancelRequested(max(message.sent_at, run.last_at), message.id, cancel.reason, cancel.force))
+            else:
+                run.queue.append(RunResumed(message.sent_at, message.id))
+        if not inbox.full:
+            run.seen = max(run.seen, inbox.mail)
+        if advance:
+            run.advance()
+
+
+def python_version() -> str:
+    """`3.11` and the like."""
+    return f"{sys.version_info.major}.{sys.version_info.minor}"
+
+
+def _current(raw: Sequence[Event], run: HotRun, is_reload: bool) -> Sequence[Event | Reopening]:
+    """The journal as a replay is to see it; a fresh load folds the run's books from it."""
+    is_reopened = any(type(event) is RunReopened for event in raw)
+    events: Sequence[Event | Reopening] = splice(raw) if is_reopened else raw
+    if is_reload:
+        return events
+    steps = run.steps = OpenSteps()
+    if is_reopened:
+        steps.note_highest(raw)
+    for event in events:
+        steps.apply(event)
+    for event in raw:
+        kind = type(event)
+        if kind is CancelRequested:
+            run.known.add(event.message)  # type: ignore[union-attr]
+        elif kind is RunSuspended:
+            run.suspended, run.missing_function = event.code, event.detail if event.code == "FUNCTION_NOT_FOUND" else ""  # type: ignore[union-attr]
+        elif kind is RunResumed:
+            run.suspended = ""
+            run.known.add(event.message)  # type: ignore[union-attr]
+        elif kind is RunReopened:
+            run.suspended = ""
+    return events

@@ -1,0 +1,287 @@
+"""Carrying out attempts of steps, in this process. Layer: engine.
+
+An attempt comes here when the entry that records it has landed, with a place reserved. It gets a task of its own, in a
+copy of the context of the body task that called the step, and ends in exactly one call of the run: succeeded, failed,
+or settled after the body had given up. What always holds: user code is entered only while the lease is held
+(PROTOCOL F6), and a place is given back exactly once.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import collections
+import contextvars
+import random
+from collections.abc import Mapping
+from concurrent.futures import Executor
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from outlast.authoring.codec import encode
+from outlast.authoring.current import StepInfo, entered_step
+from outlast.authoring.exceptions import encode_error
+from outlast.core.durations import format_duration
+from outlast.core.events import StepFailed, StepProgressed, StepSucceeded
+from outlast.core.retry import decide_retry
+from outlast.errors import HeartbeatTimeout, InvalidSetting, StepTimeout
+from outlast.telemetry.logs import log_step_failed
+
+if TYPE_CHECKING:
+    from outlast.authoring.call import Call
+    from outlast.core.machine import PendingStep
+    from outlast.engine.hot import HotRun
+    from outlast.engine.hotruns import HotRuns
+    from outlast.engine.threads import ThreadPool
+
+__all__ = ["Attempt", "Stepper"]
+
+PROGRESS_EVERY_US = 1_000_000
+
+
+class Attempt:
+    """One execution of a step."""
+
+    __slots__ = ("alarm", "call", "info", "key", "number", "progress_at", "run", "stopped", "task")
+
+    def __init__(self, run: HotRun, pending: PendingStep, number: int) -> None:
+        self.run = run
+        self.key = pending.key
+        self.call: Call = pending.call  # type: ignore[assignment]  # authoring's calls are the only ones there are
+        self.number = number
+        self.task: asyncio.Task[None] | None = None
+        self.info: StepInfo | None = None
+        self.alarm: asyncio.TimerHandle | None = None
+        self.stopped = ""
+        """Why it was told to stop: `cancelled`, `timeout`, `heartbeat` or `lost`."""
+        self.progress_at = 0
+
+
+class Stepper:
+    """All attempts that execute in this worker, at most `concurrency` at once."""
+
+    def __init__(self, home: HotRuns, *, concurrency: int, threads: ThreadPool, executors: Mapping[str, Executor]) -> None:
+        self._home = home
+        self._free = concurrency
+        self._threads = threads
+        self._executors = executors
+        self._line: collections.deque[tuple[HotRun, str]] = collections.deque()
+        self._attempts: dict[tuple[str, str], Attempt] = {}
+        self.is_closed = False
+
+    # --- places -------------------------------------------------------------------------------------------------------
+
+    def reserve(self) -> bool:
+        """Take a place, if one is free and nobody stands in line."""
+        if self._free <= 0 or self._line or self.is_closed:
+            return False
+        self._free -= 1
+        return True
+
+    def release(self) -> None:
+        """Give a place back; the next in line gets it."""
+        self._free += 1
+        while self._line and self._free > 0 and not self.is_closed:
+            run, key = self._line.popleft()
+            self._free -= 1
+            if not run.give_place(key):
+                self._free += 1
+
+    def stand_in_line(self, run: HotRun, key: str) -> None:
+        """The step waits for a place; `give_place` of its run is called when there is one."""
+        self._line.append((run, key))
+        if self._free > 0:
+            self._free -= 1
+            self.release()
+
+    @property
+    def executing(self) -> int:
+        return len(self._attempts)
+
+    # --- attempts -----------------------------------------------------------------------------------------------------
+
+    def run(self, run: HotRun, pending: PendingStep, number: int) -> None:
+        """Begin the attempt. Its place was reserved."""
+        attempt = Attempt(run, pending, number)
+        self._attempts[run.uid, pending.key] = attempt
+        context = pending.context.copy()
+        attempt.task = self._home.loop.create_task(self._execute(attempt), context=context)
+
+    def cancel(self, run: HotRun, key: str, why: str = "cancelled") -> None:
+        """Tell the attempt to stop, if it executes: an async one at once; a thread sees it and goes on to its end."""
+        attempt = self._attempts.get((run.uid, key))
+        if attempt is not None and not attempt.stopped:
+            self._stop(attempt, why)
+
+    def stop_all(self, why: str) -> list[asyncio.Task[None]]:
+        """Tell every attempt to stop; gives their tasks."""
+        attempts = list(self._attempts.values())
+        for attempt in attempts:
+            if not attempt.stopped:
+                self._stop(attempt, why)
+        return [attempt.task for attempt in attempts if attempt.task is not None]
+
+    def tasks(self) -> list[asyncio.Task[None]]:
+        return [attempt.task for attempt in self._attempts.values() if attempt.task is not None]
+
+    def describe(self) -> str:
+        """Names the step whose task is current, for warnings about a blocked event loop."""
+        task = asyncio.current_task(self._home.loop)
+        for attempt in list(self._attempts.values()):
+            if attempt.task is task:
+                return f"step {attempt.key!r} of run {attempt.run.uid}"
+        return "no step"
+
+    def _stop(self, attempt: Attempt, why: str) -> None:
+        attempt.stopped = why
+        if attempt.info is not None:
+            attempt.info.stop(why)
+        if attempt.task is not None and (attempt.call.is_async or why != "cancelled"):
+            attempt.task.cancel()
+
+    async def _execute(self, attempt: Attempt) -> None:
+        home, run, call = self._home, attempt.run, attempt.call
+        if not home.holds_lease():
+            self._done(attempt)
+            return
+        began_at = home.clock.now_us()
+        settings = call.settings
+        try:
+            info = attempt.info = self._info(attempt, began_at)
+            entered_step(info)
+            if settings.timeout_us is not None:
+                attempt.alarm = home.loop.call_later(settings.timeout_us / 1e6, self._expire, attempt, "timeout")
+            elif settings.heartbeat_timeout_us is not None:
+                self._expect_heartbeat(attempt)
+            value = await self._invoke(attempt)
+            raw = call.encode_result(value)
+        except asyncio.CancelledError as error:
+            self._ended(attempt, began_at, None, self._cause(attempt, error))
+        except (KeyboardInterrupt, GeneratorExit):
+            self._done(attempt)
+            raise
+        except BaseException as error:  # noqa: BLE001 - whatever a step raises, also SystemExit, is its outcome
+            self._ended(attempt, began_at, None, self._cause(attempt, error))
+        else:
+            late = attempt.stopped in {"timeout", "heartbeat"}
+            self._ended(attempt, began_at, None if late else raw, self._cause(attempt, None) if late else None)
+
+    async def _invoke(self, attempt: Attempt) -> Any:
+        call = attempt.call
+        if call.settings.executor is not None:
+            executor = self._executors.get(call.settings.executor)
+            if executor is None:
+                known = ", ".join(sorted(self._executors)) or "none"
+                raise InvalidSetting(f"executor of step {call.function!r}", call.settings.executor, f"one of: {known}")
+            function, arguments = call.remote()
+            return await self._home.loop.run_in_executor(executor, function, *arguments)
+        if call.is_async:
+            return await call.invoke()
+        return await self._threads.run(contextvars.copy_context(), call.invoke)
+
+    def _info(self, attempt: Attempt, began_at: int) -> StepInfo:
+        run, call = attempt.run, attempt.call
+        started = run.started
+        assert started is not None
+        timeout_us = call.settings.timeout_us
+        return StepInfo(
+            run_id=started.id,
+            uid=run.uid,
+            key=attempt.key,
+            attempt=attempt.number,
+            max_attempts=call.retries + 1,
+            user=started.user,
+            traceparent=started.trace,
+            deadline=None if timeout_us is None else began_at + timeout_us,
+            on_heartbeat=lambda progress: self._heartbeat(attempt, progress),
+        )
+
+    # --- timeouts and heartbeats --------------------------------------------------------------------------------------
+
+    def _expire(self, attempt: Attempt, why: str) -> None:
+        if not attempt.stopped:
+            self._stop(attempt, why)
+
+    def _expect_heartbeat(self, attempt: Attempt) -> None:
+        limit_us = attempt.call.settings.heartbeat_timeout_us
+        if limit_us is not None:
+            if attempt.alarm is not None:
+                attempt.alarm.cancel()
+            attempt.alarm = self._home.loop.call_later(limit_us / 1e6, self._expire, attempt, "heartbeat")
+
+    def _heartbeat(self, attempt: Attempt, progress: object) -> None:
+        """Called by the step, from its task or its thread."""
+        raw = None if progress is None else encode(progress)
+        try:
+            is_here = asyncio.get_running_loop() is self._home.loop
+        except RuntimeError:
+            is_here = False
+        if is_here:
+            self._beat(attempt, raw)
+        else:
+            self._home.loop.call_soon_threadsafe(self._beat, attempt, raw)
+
+    def _beat(self, attempt: Attempt, raw: bytes | None) -> None:
+        if self._attempts.get((attempt.run.uid, attempt.key)) is not attempt or attempt.stopped:
+            return
+        if attempt.call.settings.timeout_us is None:
+            self._expect_heartbeat(attempt)
+        now = self._home.clock.now_us()
+        if raw is not None and now - attempt.progress_at >= PROGRESS_EVERY_US:
+            attempt.progress_at = now
+            attempt.run.take(StepProgressed(now, attempt.key, attempt.number, msgspec.Raw(raw)))
+
+    def _cause(self, attempt: Attempt, error: BaseException | None) -> BaseException:
+        """What the attempt failed with, seen from outside: a limit that passed is the cause of what it led to."""
+        settings = attempt.call.settings
+        if attempt.stopped == "timeout" and settings.timeout_us is not None:
+            failure: BaseException = StepTimeout(attempt.key, attempt.number, format_duration(settings.timeout_us))
+        elif attempt.stopped == "heartbeat" and settings.heartbeat_timeout_us is not None:
+            failure = HeartbeatTimeout(attempt.key, attempt.number, format_duration(settings.heartbeat_timeout_us))
+        else:
+            return error or asyncio.CancelledError()
+        failure.__cause__ = None if isinstance(error, asyncio.CancelledError) else error
+        return failure
+
+    # --- ends ---------------------------------------------------------------------------------------------------------
+
+    def _ended(self, attempt: Attempt, began_at: int, raw: bytes | None, error: BaseException | None) -> None:
+        """Report the outcome, then give the place on."""
+        # CRASH: the step has run and nobody knows. The lease lapses, a peer takes the run over, and the step runs again
+        # under the same invocation id. [test_killed_between_effect_and_commit]
+        run = attempt.run
+        run.running.discard(attempt.key)
+        if attempt.stopped == "lost" or run.is_dropped:
+            self._done(attempt)
+            return
+        now = run.now_us()
+        if raw is not None:
+            event: StepSucceeded | StepFailed = StepSucceeded(now, attempt.key, attempt.number, msgspec.Raw(raw), began_at)
+        else:
+            assert error is not None
+            event = self._failed(attempt, now, began_at, error)
+        self._done(attempt)
+        run.take(event)
+
+    def _failed(self, attempt: Attempt, now: int, began_at: int, error: BaseException) -> StepFailed:
+        run, call = attempt.run, attempt.call
+        retry_at = None
+        if attempt.stopped != "cancelled":
+            step = run.steps.get(attempt.key)
+            used = attempt.number if step is None else step.used
+            delay = None
+            try:
+                delay = decide_retry(call.settings.policy, used, error, random.random)
+            except Exception as broken:  # noqa: BLE001 - the author's own backoff or predicate: the step fails with that
+                error = broken
+            retry_at = None if delay is None else now + delay
+        record = encode_error(error)
+        log_step_failed(self._home.log, run.started, attempt.key, attempt.number, record, retry_at is not None)
+        return StepFailed(now, attempt.key, attempt.number, record, began_at, retry_at)
+
+    def _done(self, attempt: Attempt) -> None:
+        if attempt.alarm is not None:
+            attempt.alarm.cancel()
+        if self._attempts.get((attempt.run.uid, attempt.key)) is attempt:
+            del self._attempts[attempt.run.uid, attempt.key]
+        self.release()

@@ -1,0 +1,74 @@
+"""What a worker does now and then: park, reap the dead, reconcile, look after suspended runs. Layer: engine.
+
+Recovery needs no other service: every worker does all of it (SPEC L9). What always holds: one run or worker that cannot
+be swept never stops the sweep.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+
+from outlast.errors import Fenced, StoreError
+
+if TYPE_CHECKING:
+    from outlast.engine.worker import Worker
+
+__all__ = ["Sweeper"]
+
+TICK_S = 0.25
+PARK_EVERY = 1
+REAP_EVERY = 8
+"""Ticks: every 2 s, and at start."""
+RECONCILE_EVERY = 20
+CARE_EVERY = 80
+"""Peers, orphans, and suspended runs this worker may be able to go on with: every 20 s."""
+
+
+class Sweeper:
+    def __init__(self, worker: Worker) -> None:
+        self._worker = worker
+        self._tick = -1
+
+    async def run(self) -> None:
+        """For ever."""
+        while True:
+            self._tick += 1
+            try:
+                await self._sweep()
+            except Fenced:
+                self._worker.on_fenced(self._worker.id)
+            except StoreError as error:
+                self._worker.engine.log.warning("a sweep could not be finished: %s", error)
+            await asyncio.sleep(TICK_S)
+
+    async def _sweep(self) -> None:
+        worker, tick = self._worker, self._tick
+        home, store = worker.home, worker.engine.store
+        if home is None or not worker.is_working:
+            return
+        home.sweep()
+        if tick % CARE_EVERY == 0:
+            await self._care()
+        if tick % REAP_EVERY == 0 and (tick == 0 or (worker.last_look is not None and worker.last_look.dead)):
+            await self._reap()
+        if tick % RECONCILE_EVERY == RECONCILE_EVERY - 1 or worker.engine.take_trouble():
+            await home.reconcile(await store.list_owned(worker.id), worker.id)
+
+    async def _reap(self) -> None:
+        """Make the runs of dead workers due, some at a time."""
+        while (reaped := await self._worker.engine.store.reap()) is not None:
+            self._worker.engine.log.warning("worker %s is gone: %d of its runs are due again", reaped.worker, reaped.runs)
+            self._worker.wake()
+
+    async def _care(self) -> None:
+        worker = self._worker
+        home, store = worker.home, worker.engine.store
+        assert home is not None
+        peers = await store.list_workers()
+        home.peers = [peer for peer in peers if peer.id != worker.id and peer.dead_at is None]
+        if self._tick:
+            await store.reap(orphans=True)
+        waiting = [f"FUNCTION_NOT_FOUND {name}" for name in worker.engine.registry.functions()]
+        if waiting and await store.redue(waiting, worker.engine.deploy):
+            worker.wake()

@@ -1,0 +1,272 @@
+"""A worker: it claims runs that are due, keeps its lease, and lets go in good order. Layer: engine.
+
+What always holds: a worker that lost its lease drops everything before it does anything else, and comes back under a new
+id; one that is told to stop hands back what it holds, so that nobody has to wait for a lease to lapse.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import socket
+import threading
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from outlast.engine.clock import boottime_us
+from outlast.engine.heartbeat import Heartbeat
+from outlast.engine.hotruns import HotRuns
+from outlast.engine.ids import new_uid
+from outlast.engine.loading import Loader, python_version
+from outlast.engine.stepper import Stepper
+from outlast.engine.sweeper import Sweeper
+from outlast.engine.threads import ThreadPool
+from outlast.engine.watchdog import Watchdog
+from outlast.errors import Fenced, StoreError
+from outlast.stores.store import Claiming, Look, WorkerRow
+
+if TYPE_CHECKING:
+    from outlast.engine.engine import Engine
+
+__all__ = ["WorkDone", "Worker", "WorkerSettings"]
+
+FLOOR_S = 1.0
+"""How often an idle worker looks without a hint (SPEC Q3)."""
+HINT_GAP_S = 0.01
+"""Looks that hints ask for are at least this far apart."""
+CLAIM_AT_MOST = 500
+
+
+class WorkerSettings(msgspec.Struct, frozen=True):
+    concurrency: int = 200
+    """Steps executing at once."""
+    queues: tuple[str, ...] = ("default",)
+    max_hot: int = 10_000
+    lease_us: int = 10_000_000
+    grace_us: int = 30_000_000
+    """How long running steps may go on when the worker is told to stop."""
+    threads: int = 32
+    """Plain functions executing at once."""
+
+
+class WorkDone(msgspec.Struct, frozen=True):
+    """What `work_until_idle` did."""
+
+    entries: int
+    """Entries written: starts, steps, ends."""
+    ended: int
+    """Runs that ended."""
+    next_at: int | None
+    """µs: when the next run is due, if one is known."""
+
+
+class Worker:
+    """Works runs of one app, in the event loop that opened it. Use it as `async with app.worker():`."""
+
+    def __init__(self, engine: Engine, settings: WorkerSettings) -> None:
+        self.engine = engine
+        self.settings = settings
+        self.id = ""
+        self.home: HotRuns | None = None
+        self._heartbeat: Heartbeat | None = None
+        self._threads = ThreadPool(settings.threads)
+        self._wake = asyncio.Event()
+        self._tasks: list[asyncio.Task[None]] = []
+        self._unsubscribe = lambda: None
+        self._is_draining = False
+        self._fenced = asyncio.Event()
+        self._claims = 0
+        self.last_look: Look | None = None
+
+    async def __aenter__(self) -> Worker:
+        await self.engine.open()
+        try:
+            await self._begin()
+        except BaseException:
+            await self.engine.close()
+            raise
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        try:
+            await self.drain()
+        finally:
+            await self.engine.close()
+
+    @property
+    def is_working(self) -> bool:
+        """It claims runs, and may start some of its own."""
+        return bool(self.id) and not self._is_draining and not self._fenced.is_set()
+
+    @property
+    def now_us(self) -> int:
+        return self.engine.clock.now_us()
+
+    # --- beginning ----------------------------------------------------------------------------------------------------
+
+    async def _begin(self) -> None:
+        engine, settings = self.engine, self.settings
+        loop = asyncio.get_running_loop()
+        home = self.home = HotRuns(
+            engine.store, engine.registry, engine.writer, engine.clock,
+            max_hot=settings.max_hot, dev=engine.dev, log=engine.log,
+            on_moved=engine.moved, on_claimable=self.wake,
+        )  # fmt: skip
+        home.stepper = Stepper(
+            home, concurrency=settings.concurrency, threads=self._threads, executors=engine.executors
+        )
+        home.watchdog = Watchdog(
+            threading.get_ident(), lease_us=settings.lease_us, log=engine.log, describe_current=home.stepper.describe
+        )
+        home.watchdog.start(loop)
+        home.use_lease(lambda: self._heartbeat is not None and self._heartbeat.holds_lease())
+        await self._register()
+        self._tasks = [
+            loop.create_task(self._claim_for_ever(), name="outlast-claims"),
+            loop.create_task(Sweeper(self).run(), name="outlast-sweeps"),
+            loop.create_task(self._come_back(), name="outlast-fence"),
+        ]
+        self._unsubscribe = engine.store.subscribe(self._wake.set)
+        engine.worker = self
+
+    async def _register(self) -> None:
+        """Under a new id, always (PROTOCOL F5)."""
+        engine, settings, home = self.engine, self.settings, self.home
+        assert home is not None
+        worker_id = new_uid(self.now_us)
+        home.deploy = engine.deploy
+        row = WorkerRow(
+            worker_id, socket.gethostname(), os.getpid(), settings.queues, engine.registry.functions(), engine.deploy,
+            python_version(), self.now_us,
+        )  # fmt: skip
+        sent_at = boottime_us()
+        engine.clock.set(await engine.store.register(row, settings.lease_us))
+        home.loader = Loader(home, worker_id)
+        loop = home.loop
+        self._heartbeat = Heartbeat(
+            engine.store, worker_id, settings.lease_us, engine.clock, sent_at,
+            stalled_us=lambda: home.watchdog.stalled_us,
+            on_fenced=lambda fenced: loop.call_soon_threadsafe(self.on_fenced, fenced),
+        )  # fmt: skip
+        self._heartbeat.start()
+        self.id = engine.writer.worker_id = worker_id
+        self._fenced.clear()
+        self._wake.set()
+
+    # --- claims -------------------------------------------------------------------------------------------------------
+
+    def wake(self) -> None:
+        """Something may be due, or a place is free: look soon."""
+        self._wake.set()
+
+    def claiming(self, limit: int) -> Claiming:
+        self._claims += 1
+        return Claiming(self.id, self.settings.queues, self.engine.deploy, limit, oldest_first=self._claims % 8 == 0)
+
+    async def _claim_for_ever(self) -> None:
+        while True:
+            try:
+                wait_s = await self._look_and_claim() if self.is_working else FLOOR_S
+            except Fenced:
+                self.on_fenced(self.id)
+                wait_s = FLOOR_S
+            except StoreError as error:
+                self.engine.log.warning("the store could not be asked for work: %s", error)
+                self.engine.trouble()
+                wait_s = FLOOR_S
+            if wait_s > 0:
+                try:
+                    await asyncio.wait_for(self._wake.wait(), wait_s)
+                    await asyncio.sleep(HINT_GAP_S if wait_s > HINT_GAP_S else 0)
+                except TimeoutError:
+                    pass
+            self._wake.clear()
+
+    async def _look_and_claim(self) -> float:
+        """One look, and what it led to; answers how long to wait for the next, in seconds."""
+        home, store = self.home, self.engine.store
+        assert home is not None
+        look = self.last_look = await store.look(self.claiming(1))
+        if look.mail:
+            await home.read_mail(look.mail)
+        free = min(home.free, CLAIM_AT_MOST)
+        if look.due and free > 0:
+            for claim in await store.claim(self.claiming(free)):
+                home.claimed(claim)
+            return 0.0 if home.free > 0 else FLOOR_S
+        if look.next_at is None:
+            return FLOOR_S
+        return min(FLOOR_S, max(0.001, (look.next_at - look.now) / 1e6))
+
+    # --- the fence ----------------------------------------------------------------------------------------------------
+
+    def on_fenced(self, worker_id: str) -> None:
+        """The lease is lost: nothing of it is ours. Drop it, then come back under another id."""
+        if worker_id != self.id or self._fenced.is_set() or self.home is None:
+            return
+        self._fenced.set()
+        self.engine.writer.worker_id = None
+        if self._heartbeat is not None:
+            self._heartbeat.stop()
+        self.home.abandon_all()
+
+    async def _come_back(self) -> None:
+        while True:
+            await self._fenced.wait()
+            old = self.id
+            try:
+                await self.engine.store.retire(old)
+                await self._register()
+            except StoreError as error:
+                self.engine.log.warning("worker %s cannot come back yet: %s", old, error)
+                await asyncio.sleep(FLOOR_S)
+
+    # --- leaving ------------------------------------------------------------------------------------------------------
+
+    async def drain(self, grace_s: float | None = None) -> None:
+        """Stop claiming, let running steps go on for `grace_s` (default: the worker's), hand the rest back at once."""
+        if self._is_draining or self.home is None:
+            return
+        self._is_draining = True
+        engine, home = self.engine, self.home
+        self._unsubscribe()
+        home.stepper.is_closed = True
+        grace = self.settings.grace_us / 1e6 if grace_s is None else grace_s
+        tasks = home.stepper.tasks()
+        if tasks and grace > 0:
+            await asyncio.wait(tasks, timeout=grace)
+        await home.settle()
+        left = home.stepper.stop_all("lost")
+        if left:
+            await asyncio.wait(left, timeout=1.0)
+        await home.hand_back()
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await home.loader.close()
+        engine.worker = None if engine.worker is self else engine.worker
+        if self._heartbeat is not None:
+            self._heartbeat.stop()
+        try:
+            await engine.store.retire(self.id)
+        except StoreError as error:
+            engine.log.warning("worker %s could not hand back; its lease will lapse: %s", self.id, error)
+        engine.writer.worker_id = None
+        home.watchdog.stop()
+        self._threads.close()
+
+    # --- one round ----------------------------------------------------------------------------------------------------
+
+    async def until_idle(self, timeout_s: float | None) -> int | None:
+        """Work until nothing is due and nothing moves, or the time is up; answers when the next run is due, in µs."""
+        deadline = None if timeout_s is None else boottime_us() + round(timeout_s * 1e6)
+        home = self.home
+        assert home is not None
+        while deadline is None or boottime_us() < deadline:
+            look = await self.engine.store.look(self.claiming(1))
+            if not (look.due or look.mail or look.dead or home.is_moving):
+                return min((due for due in (look.next_at, home.next_due_us()) if due is not None), default=None)
+            self.wake()
+            await asyncio.sleep(0.01)
+        return self.last_look.next_at if self.last_look else None

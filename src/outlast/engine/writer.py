@@ -1,0 +1,136 @@
+"""Group commit: all runs of a process share one writer. Layer: engine.
+
+Flush at once when idle, collect while a flush is in flight; no timer. What always holds: a batch that was sent is sent
+again, unchanged, until the store says what became of it (PROTOCOL F7); one run's bad entry never hurts another's (F8);
+the callbacks of a batch run in the order in which its parts were submitted.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import collections
+import logging
+from collections.abc import Callable, Sequence
+
+from outlast.errors import Fenced, StoreError, StoreRefused
+from outlast.stores.store import Outcome, Progress, Store
+
+__all__ = ["Answer", "Writer"]
+
+MOST_ENTRIES = 1000
+MOST_BYTES = 4 * 1024 * 1024
+FIRST_RETRY_S = 0.05
+LAST_RETRY_S = 2.0
+
+Answer = Outcome | StoreRefused | None
+"""What became of a part: the store's outcome; that the store will never take it; or None, fenced: nothing is known, and
+the run is not this worker's any more."""
+
+_log = logging.getLogger("outlast.writer")
+
+
+class Writer:
+    """One for each open app. `worker_id` is None while the process works no runs."""
+
+    def __init__(self, store: Store, on_fenced: Callable[[str], None], on_trouble: Callable[[], None]) -> None:
+        """`on_fenced` is told the worker id that the store refused; `on_trouble`, that the store had an error
+        (reconcile: an answer may have been lost)."""
+        self._store = store
+        self._on_fenced = on_fenced
+        self._on_trouble = on_trouble
+        self._waiting: collections.deque[tuple[Progress, Callable[[Answer], None]]] = collections.deque()
+        self._wake = asyncio.Event()
+        self._task: asyncio.Task[None] | None = None
+        self._idle = asyncio.Event()
+        self._idle.set()
+        self.worker_id: str | None = None
+        self.commits = 0
+        self.entries = 0
+
+    def open(self) -> None:
+        self._task = asyncio.get_running_loop().create_task(self._run(), name="outlast-writer")
+
+    async def close(self) -> None:
+        """Write what was submitted, then stop."""
+        await self._idle.wait()
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.gather(self._task, return_exceptions=True)
+            self._task = None
+
+    def submit(self, progress: Progress, done: Callable[[Answer], None]) -> None:
+        """Write this part with the next batch, then call back. One part of a run at a time."""
+        self._waiting.append((progress, done))
+        self._idle.clear()
+        self._wake.set()
+
+    async def _run(self) -> None:
+        while True:
+            await self._wake.wait()
+            self._wake.clear()
+            while self._waiting:
+                await self._flush(self._take())
+            self._idle.set()
+
+    def _take(self) -> list[tuple[Progress, Callable[[Answer], None]]]:
+        waiting = self._waiting
+        if len(waiting) <= MOST_ENTRIES and sum(len(part.events) for part, _ in waiting) <= MOST_BYTES:
+            self._waiting = collections.deque()
+            return list(waiting)
+        taken = []
+        size = 0
+        while waiting and len(taken) < MOST_ENTRIES and (size < MOST_BYTES or not taken):
+            size += len(waiting[0][0].events)
+            taken.append(waiting.popleft())
+        return taken
+
+    async def _flush(self, batch: Sequence[tuple[Progress, Callable[[Answer], None]]]) -> None:
+        """Write the batch and tell each part. Halved when the store refuses it as a whole."""
+        worker_id = self.worker_id
+        parts = [part for part, _ in batch]
+        # CRASH: the batch lands wholly or not at all, and nobody was told. Peers take the runs over.
+        # [test_killed_around_commit]
+        answers = await self._commit(worker_id, parts)
+        if isinstance(answers, StoreRefused):
+            if len(batch) == 1:
+                _tell(batch[0][1], answers)
+            else:
+                middle = len(batch) // 2
+                await self._flush(batch[:middle])
+                await self._flush(batch[middle:])
+            return
+        if answers is None:
+            for _, done in batch:
+                _tell(done, None)
+            return
+        self.commits += 1
+        self.entries += len(parts)
+        for (_, done), answer in zip(batch, answers, strict=True):
+            _tell(done, answer)
+
+    async def _commit(self, worker_id: str | None, parts: list[Progress]) -> list[Outcome] | StoreRefused | None:
+        """The same bytes until the store has answered. None: fenced."""
+        delay = FIRST_RETRY_S
+        while True:
+            try:
+                return await self._store.commit(worker_id, parts)
+            except Fenced as error:
+                self._on_fenced(error.worker)
+                return None
+            except StoreRefused as error:
+                return error
+            except StoreError as error:
+                _log.warning("the store did not take %d entries, trying again in %.2f s: %s", len(parts), delay, error)
+                self._on_trouble()
+            if worker_id is not None and worker_id != self.worker_id:
+                return None
+            await asyncio.sleep(delay)
+            delay = min(delay * 2, LAST_RETRY_S)
+
+
+def _tell(done: Callable[[Answer], None], answer: Answer) -> None:
+    """A callback that fails is our bug, and must not cost the other runs of the batch their answers."""
+    try:
+        done(answer)
+    except Exception:
+        _log.exception("outlast failed to carry on a run after its commit")

@@ -1,0 +1,106 @@
+"""A machine for tests: bodies call `step(machine, name, *args)`, and `drive` plays the engine with outcomes of a script."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+import msgspec
+
+from outlast.core.events import (
+    ErrorRecord,
+    Event,
+    RunStarted,
+    StepFailed,
+    StepStarted,
+    StepSucceeded,
+    TimerFired,
+)
+from outlast.core.machine import STEP_MARK, Machine
+from outlast.core.replay import Replay
+
+START_US = 1_000_000_000
+
+Body = Callable[[Machine], Coroutine[Any, Any, bytes]]
+
+
+class ScriptedCall:
+    """A step call as authoring makes one, without a function behind it."""
+
+    def __init__(self, name: str, arguments: object, *, kind: str = "step", retries: int = 0) -> None:
+        self.name = self.function = name
+        self.kind = kind
+        self.retries = retries
+        self.arguments = msgspec.json.encode(arguments)
+
+    def same_arguments(self, recorded: bytes) -> bool:
+        return msgspec.json.decode(recorded) == msgspec.json.decode(self.arguments)
+
+
+class StepError(Exception):
+    """What a failed step raises in a test's body."""
+
+
+async def step(machine: Machine, name: str, *arguments: object, kind: str = "step") -> Any:
+    pending = machine.call_step(ScriptedCall(name, arguments, kind=kind))
+    try:
+        outcome = await pending.future
+    except asyncio.CancelledError:
+        if pending.future.cancelled():
+            machine.give_up(pending)
+        raise
+    if isinstance(outcome, ErrorRecord):
+        error = StepError(outcome.message)
+        setattr(error, STEP_MARK, pending.key)
+        raise error
+    return msgspec.json.decode(outcome)
+
+
+def make_machine(body: Body, *, at: int = START_US) -> Machine:
+    started = RunStarted(at, "uid-1", "run-1", "work", "v1", msgspec.Raw(b"null"), 7, "3.11")
+    return Machine(started, body, lambda error: ErrorRecord(type(error).__name__, str(error)))
+
+
+def succeeded(key: str, value: object = None, at: int = START_US) -> StepSucceeded:
+    return StepSucceeded(at, key, 1, msgspec.Raw(msgspec.json.encode(value)))
+
+
+def failed(key: str, message: str = "no", at: int = START_US) -> StepFailed:
+    return StepFailed(at, key, 1, ErrorRecord("StepError", message))
+
+
+def fire(machine: Machine) -> TimerFired:
+    """The earliest timer, when it is due."""
+    timer = machine.next_timer()
+    assert timer is not None
+    return TimerFired(timer.due_us, timer.ordinal, timer.due_us)
+
+
+class Recorder:
+    """Feeds a machine and keeps the journal that comes of it."""
+
+    def __init__(self, body: Body) -> None:
+        self.body = body
+        self.machine = make_machine(body)
+        self.journal: list[Event] = [self.machine.started, *self.machine.begin()]
+
+    def feed(self, *stimuli: Any) -> Recorder:
+        for stimulus in stimuli:
+            event = fire(self.machine) if stimulus == "timer" else stimulus
+            self.journal.append(event)
+            self.journal += self.machine.feed(event)
+        return self
+
+    @property
+    def keys(self) -> list[str]:
+        return [event.key for event in self.journal if isinstance(event, StepStarted)]
+
+
+def replay(body: Body, journal: list[Any]) -> tuple[Machine, list[Any]]:
+    """A fresh machine fed the whole journal, and the commands it asks for beyond it."""
+    machine = make_machine(body)
+    feeding = Replay(machine, journal)
+    while feeding.advance(1000):
+        pass
+    return machine, feeding.finish()
