@@ -82,7 +82,7 @@ class _Event(msgspec.Struct, frozen=True, omit_defaults=True, tag_field="event")
 # --- the run's beginning ----------------------------------------------------------------------------------------------
 
 
-class RunStarted(_Event):
+class RunStarted(_Event, frozen=True):
     """Entry 0 begins with it: all a replay needs beside the code, so a journal can be read, moved and forked alone."""
 
     at: int
@@ -104,7 +104,7 @@ class RunStarted(_Event):
 # --- stimuli ----------------------------------------------------------------------------------------------------------
 
 
-class StepSucceeded(_Event):
+class StepSucceeded(_Event, frozen=True):
     at: int
     key: str
     attempt: int
@@ -112,7 +112,7 @@ class StepSucceeded(_Event):
     began_at: int = 0
 
 
-class StepFailed(_Event):
+class StepFailed(_Event, frozen=True):
     """An attempt failed. With `retry_at` it is a note: the step is retrying, and the body does not see it.
     Without, the step has used up its attempts, and the body gets the error."""
 
@@ -124,7 +124,7 @@ class StepFailed(_Event):
     retry_at: int | None = None
 
 
-class TimerFired(_Event):
+class TimerFired(_Event, frozen=True):
     """`timer` is the ordinal of the `call_at` that armed it, counted over the run."""
 
     at: int
@@ -132,7 +132,7 @@ class TimerFired(_Event):
     due: int
 
 
-class CancelRequested(_Event):
+class CancelRequested(_Event, frozen=True):
     at: int
     message: str
     """Id of the message that asked."""
@@ -143,7 +143,7 @@ class CancelRequested(_Event):
 # --- commands ---------------------------------------------------------------------------------------------------------
 
 
-class StepStarted(_Event):
+class StepStarted(_Event, frozen=True):
     """The body called a step. With `attempt=1` its first attempt is on record and may run; with 0 it waits for a place
     (shown as pending), and `AttemptStarted` follows."""
 
@@ -158,7 +158,7 @@ class StepStarted(_Event):
     retries: int = 0
 
 
-class StepReused(_Event):
+class StepReused(_Event, frozen=True):
     """The body called a step whose success was kept over a `retry()`: the kept value answered at once."""
 
     key: str
@@ -168,45 +168,45 @@ class StepReused(_Event):
     after: str | None = None
 
 
-class StepCancelled(_Event):
+class StepCancelled(_Event, frozen=True):
     """The body gave up on the step. Its attempt may still end in the world: `StepSettled`."""
 
     key: str
 
 
-class SleepStarted(_Event):
+class SleepStarted(_Event, frozen=True):
     """A named wait for a time, so that people can see it. Plain asyncio timers write nothing."""
 
     timer: int
     until: int
 
 
-class StateSet(_Event):
+class StateSet(_Event, frozen=True):
     key: str
     value: msgspec.Raw
 
 
-class MilestoneReached(_Event):
+class MilestoneReached(_Event, frozen=True):
     name: str
 
 
-class PatchApplied(_Event):
+class PatchApplied(_Event, frozen=True):
     """`ctx.patched(id)` answered yes when the run first reached it."""
 
     id: str
 
 
-class RunCompleted(_Event):
+class RunCompleted(_Event, frozen=True):
     output: msgspec.Raw
 
 
-class RunFailed(_Event):
+class RunFailed(_Event, frozen=True):
     error: ErrorRecord
     steps: tuple[str, ...] = ()
     """Keys of the steps whose failure the error is, or came from: what `retry()` starts anew."""
 
 
-class RunCancelled(_Event):
+class RunCancelled(_Event, frozen=True):
     reason: str = ""
     error: ErrorRecord | None = None
     """What the clean-up raised, if it did not end with the cancel itself."""
@@ -215,13 +215,13 @@ class RunCancelled(_Event):
 # --- notes ------------------------------------------------------------------------------------------------------------
 
 
-class AttemptStarted(_Event):
+class AttemptStarted(_Event, frozen=True):
     at: int
     key: str
     attempt: int
 
 
-class StepProgressed(_Event):
+class StepProgressed(_Event, frozen=True):
     """What the step last said of itself (`heartbeat(progress)`), at most once a second."""
 
     at: int
@@ -230,7 +230,7 @@ class StepProgressed(_Event):
     progress: msgspec.Raw
 
 
-class StepLost(_Event):
+class StepLost(_Event, frozen=True):
     """The attempt's worker is gone, and whether the step had its effect is not known."""
 
     at: int
@@ -238,7 +238,7 @@ class StepLost(_Event):
     attempt: int
 
 
-class StepSettled(_Event):
+class StepSettled(_Event, frozen=True):
     """How an attempt ended that the body had given up on. Moves nothing."""
 
     at: int
@@ -248,7 +248,7 @@ class StepSettled(_Event):
     error: ErrorRecord | None = None
 
 
-class RunTakenOver(_Event):
+class RunTakenOver(_Event, frozen=True):
     """Written before the body is fed, so that a body that kills its worker leaves a trace (SPEC L8)."""
 
     at: int
@@ -256,20 +256,20 @@ class RunTakenOver(_Event):
     recoveries: int
 
 
-class RunSuspended(_Event):
+class RunSuspended(_Event, frozen=True):
     at: int
     code: str
     reason: str
     detail: str = ""
 
 
-class RunResumed(_Event):
+class RunResumed(_Event, frozen=True):
     at: int
     message: str = ""
     code: str = ""
 
 
-class RunReopened(_Event):
+class RunReopened(_Event, frozen=True):
     """A failed run goes on. Events before number `cut` stand; after it only recorded successes do (`core.reopening`)."""
 
     at: int

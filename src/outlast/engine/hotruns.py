@@ -119,8 +119,7 @@ class HotRuns:
     def claimed(self, claim: ClaimedRun) -> None:
         """A run is this worker's now: load it."""
         if claim.recoveries >= SUSPECT_FROM and self.has_suspect():
-            row = RowChange(release=Release(claim.epoch, 1 << 62, self.clock.now_us() + PARK_AFTER_US))
-            self._send_park(Progress(claim.uid, -1, effects=Effects(row=row)))
+            self.loader.put_back(claim, self.clock.now_us() + PARK_AFTER_US)
             return
         known = self._runs.get(claim.uid)
         if known is not None:
@@ -180,7 +179,7 @@ class HotRuns:
     def park(self, run: HotRun, progress: Progress) -> None:
         """It gives itself up. Without an answer it counts as parked all the same: reconcile adopts what is left."""
         self._forget(run)
-        self._send_park(progress)
+        self.send_park(progress)
 
     def abandon(self, run: HotRun) -> None:
         """It is not ours any more, or must not be touched: peers take it over when the lease lapses or reconcile does."""
@@ -205,7 +204,7 @@ class HotRuns:
         progress = Progress(
             run.uid, run.seq, event.at, new_mark(), run.mark, encode_events([event]), Effects(row=row)
         )
-        self._send_park(progress)
+        self.send_park(progress)
 
     def lacks_function(self, run: HotRun, draft: Draft, name: str) -> None:
         """It needs a function nobody here knows: left to a live worker that does, else suspended (SPEC S13)."""
@@ -262,7 +261,7 @@ class HotRuns:
         else:
             run.evict()
 
-    def _send_park(self, progress: Progress) -> None:
+    def send_park(self, progress: Progress) -> None:
         self._parking += 1
         self.writer.submit(progress, functools.partial(self._park_answered, progress.uid))
 

@@ -38,7 +38,7 @@ from outlast.core.replay import Replay
 from outlast.engine.clock import boottime_us
 from outlast.engine.draft import Draft
 from outlast.errors import BodyStopped, Fenced, NonDeterminism, StepInterrupted, StepLeaseExpired, StoreError
-from outlast.stores.store import ClaimedRun, Inbox
+from outlast.stores.store import ClaimedRun, Effects, Inbox, Progress, Release, RowChange
 
 if TYPE_CHECKING:
     from outlast.authoring.workflow import Workflow
@@ -81,6 +81,10 @@ class Loader:
         """Load it in the background, then let it go on."""
         self._spawn(self._load(run))
 
+    def put_back(self, claim: ClaimedRun, due_us: int) -> None:
+        """Give a run that was claimed, and not looked at, up again: for somebody to claim then."""
+        self._spawn(self._put_back(claim, due_us))
+
     def reread(self, run: HotRun) -> None:
         """Find out whether a run that moved without us is still ours; then load it anew."""
         self._spawn(self._reread(run.uid))
@@ -101,6 +105,14 @@ class Loader:
         task = self._home.loop.create_task(coroutine)  # type: ignore[arg-type]
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
+
+    async def _put_back(self, claim: ClaimedRun, due_us: int) -> None:
+        try:
+            inbox = await self._home.store.read_inbox(claim.uid, limit=1)
+        except StoreError:
+            return  # reconcile finds it
+        row = RowChange(release=Release(claim.epoch, inbox.mail, due_us))
+        self._home.send_park(Progress(claim.uid, -1, effects=Effects(row=row)))
 
     async def _reread(self, uid: str) -> None:
         try:
