@@ -78,7 +78,7 @@ class StepCall(Protocol):
 class PendingStep:
     """A step the body waits for, or gave up on, whose outcome has not been fed."""
 
-    __slots__ = ("call", "context", "future", "key")
+    __slots__ = ("attempt", "call", "context", "future", "key")
 
     def __init__(self, key: str, call: StepCall, future: BodyFuture, context: contextvars.Context) -> None:
         self.key = key
@@ -86,6 +86,8 @@ class PendingStep:
         self.future = future
         self.context = context
         """Copy of the body task's context at the call: the step runs in it."""
+        self.attempt = 1
+        """The attempt whose outcome the future has."""
 
 
 class Machine:
@@ -219,9 +221,10 @@ class Machine:
         self._emit(StepCancelled(pending.key))
 
     def start_sleep(self, until_us: int) -> BodyFuture:
-        """A durable timer people can see."""
+        """A durable timer people can see. One whose future is cancelled will not wake the run."""
         future = self.loop.create_future()
         handle = self.loop.call_at((until_us - self.loop.start_us) / 1_000_000, _wake, future)
+        future.add_done_callback(lambda _: handle.cancel())
         self._emit(SleepStarted(handle.ordinal, until_us))
         return future
 
@@ -259,6 +262,7 @@ class Machine:
             waits_for = ", ".join(sorted(self.pending)) or "no step"
             raise self.left_journal(f"an outcome of step {event.key!r}", f"another step; it waits for {waits_for}")
         if not pending.future.done():
+            pending.attempt = event.attempt
             pending.future.set_result(outcome)
 
     def _take_timer(self, event: TimerFired) -> None:
