@@ -38,24 +38,24 @@ _FLAT = frozenset({str, int, bool, NoneType, bytes})
 _NOT_FINITE = re.compile(rb"\xcb[\x7f\xff][\xf0-\xff]", re.DOTALL)
 
 
-def encode(value: object, what: str = "value", limit: int = MAX_VALUE) -> bytes:
+def encode(value: object, what: str = "a value", *, root: str = "value", limit: int = MAX_VALUE) -> bytes:
     """The value as compact JSON, the same in every process.
 
-    `what` is what the value is called in an error: NotEncodable names the path inside it and the type, ValueTooLarge
-    the size. Also refused: values that contain themselves, or nest over `MAX_DEPTH` deep.
+    `what` says what the value is and `root` begins the path inside it, in an error: NotEncodable names path and type,
+    ValueTooLarge the size. Also refused: values that contain themselves, or nest over `MAX_DEPTH` deep.
     """
     try:
         data = _encode(value)
     except Exception as error:  # also of users' own serializers
-        raise _not_encodable(value, what, error) from error
+        raise _not_encodable(value, what, root, error) from error
     if len(data) > limit:
         raise ValueTooLarge(what, len(data), limit)
     if type(value) not in _FLAT:
         if len(data) > 2 * MAX_DEPTH and is_too_deep(data):
-            raise _not_encodable(value, what, None)
+            raise _not_encodable(value, what, root, None)
         # msgspec writes NaN as null. MessagePack does not: the quickest way to look for one in a value with nulls.
-        if b"null" in data and _may_hide_nan(value) and find_fault(value, what) is not None:
-            raise _not_encodable(value, what, None)
+        if b"null" in data and _may_hide_nan(value) and find_fault(value, root) is not None:
+            raise _not_encodable(value, what, root, None)
         if holds_set(value):
             data = _encode(order_sets(value))
     return data
@@ -68,11 +68,11 @@ def _may_hide_nan(value: object) -> bool:
         return True
 
 
-def _not_encodable(value: object, what: str, error: Exception | None) -> NotEncodable:
-    fault = find_fault(value, what)
+def _not_encodable(value: object, what: str, root: str, error: Exception | None) -> NotEncodable:
+    fault = find_fault(value, root)
     if fault is None:
-        return NotEncodable(what, type(value).__qualname__, f", {error}")
-    return NotEncodable(*fault)
+        return NotEncodable(root or what, type(value).__qualname__, f", {error}", what)
+    return NotEncodable(fault.path.removeprefix("."), fault.type, fault.problem, what)
 
 
 def is_same_json(one: bytes | msgspec.Raw, other: bytes | msgspec.Raw) -> bool:
@@ -83,11 +83,12 @@ def is_same_json(one: bytes | msgspec.Raw, other: bytes | msgspec.Raw) -> bool:
 class Returns:
     """What a function promises to return: encodes its results, and decodes them as annotated. One per function."""
 
-    __slots__ = ("_as_is", "_decode", "annotation", "function")
+    __slots__ = ("_as_is", "_decode", "_what", "annotation", "function")
 
     def __init__(self, function: str, annotation: Any = Any) -> None:
         check_type(annotation, f"{function}, its result")
         self.function = function
+        self._what = f"the result of {function}"
         self.annotation = annotation
         self._decode = decoder(annotation)
         # Exactly these come back from JSON as they went in, and cannot be changed by whoever holds them.
@@ -100,7 +101,7 @@ class Returns:
 
         Raises NotEncodable, ValueTooLarge, or ResultInvalid for a result that is not what the annotation promises.
         """
-        data = encode(value, f"the result of {self.function}")
+        data = encode(value, self._what, root="result")
         if type(value) in self._as_is:
             return data, value
         try:

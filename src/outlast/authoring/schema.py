@@ -14,9 +14,9 @@ import msgspec
 import msgspec.inspect
 
 from outlast.authoring.hooks import decode_unknown, is_supported, show_schema
-from outlast.errors import InvalidDefinition
+from outlast.errors import InvalidDefinition, InvalidInput
 
-__all__ = ["Misfit", "check_type", "decoder", "describe_type", "explain", "json_schema"]
+__all__ = ["Misfit", "check_type", "decoder", "describe_type", "explain", "invalid_input", "json_schema"]
 
 Decode = Callable[[bytes | msgspec.Raw], Any]
 
@@ -84,6 +84,8 @@ def _find_problem(node: object, seen: set[int]) -> str | None:
 
 def describe_type(annotation: Any) -> str:
     """The type as an author would write it."""
+    if annotation is Any:
+        return "a value"
     if annotation is None or annotation is type(None):
         return "None"
     if isinstance(annotation, type) and not hasattr(annotation, "__args__"):
@@ -128,3 +130,9 @@ def explain(error: msgspec.MsgspecError) -> Misfit:
     if not isinstance(error, msgspec.ValidationError):
         return Misfit(f"${path}", "JSON", text)
     return Misfit(f"${path}", "a valid value", text)
+
+
+def invalid_input(function: str, misfit: Misfit) -> InvalidInput:
+    """The error for arguments that do not fit: the path begins with the parameter's name."""
+    path, expected, problem = misfit
+    return InvalidInput(function, path.removeprefix("$").removeprefix(".") or "input", expected, problem)

@@ -68,10 +68,15 @@ class NotEncodable(DefinitionError, TypeError):
     """A value that JSON cannot carry, found at the call."""
 
     code = "NOT_ENCODABLE"
-    template = "Cannot encode {type}{problem}", "{path}", "Pass plain data: dataclasses, Structs, models, JSON types."
-    path: str  # order.items[3].price
+    template = (
+        "Cannot encode {type}{problem}",
+        "{path}, in {what}",
+        "Pass plain data: dataclasses, Structs, models, JSON types.",
+    )
+    path: str  # inside the value: order.items[3].price
     type: str
     problem: str = ""
+    what: str = "a value"
 
 
 class ValueTooLarge(DefinitionError, ValueError):
