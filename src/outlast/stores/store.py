@@ -325,6 +325,7 @@ class RunQuery(msgspec.Struct, frozen=True):
     parent: str | None = None
     created_from: int | None = None
     created_until: int | None = None
+    """From this instant on; until before this one."""
     attributes: tuple[tuple[str, bytes], ...] = ()
     """Top-level attribute name and its JSON value; all must be equal."""
     after: tuple[int, str] | None = None
@@ -450,7 +451,10 @@ class Store(Protocol):
     # --- workers and leases ---
 
     async def register(self, worker: WorkerRow, lease_us: int) -> int:
-        """Add a worker whose lease ends `lease_us` from now. Answers the store's now."""
+        """Add a worker whose lease ends `lease_us` from now. Answers the store's now.
+
+        Raises `Fenced` for an id that is dead or lapsed: it never comes back to life.
+        """
         ...
 
     def renew(self, worker_id: str, lease_us: int) -> int | None:
@@ -491,7 +495,7 @@ class Store(Protocol):
 
         Atomic:  each run's entry and effects all happen, or none do.
         Refuses: per run as `Verdict` says; `Fenced`, the whole batch, for a worker that lost its lease.
-                 `worker_id=None` is a client: it may only start and write with `Effects.unowned`.
+                 `worker_id=None` is a client: it may only start and write with `Effects.unowned`; else `ValueError`.
         Repeats: a commit that landed before is recognised by its mark and answered LANDED. A repeated park does nothing.
         Durable: once this returns, a power cut does not undo it.
         Raises:  `StoreRefused` when the store cannot take some entry of the batch (nothing landed; halve it to find which);

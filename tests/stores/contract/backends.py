@@ -1,0 +1,81 @@
+"""The store backends that the contract suite runs over, and the clocks it moves.
+
+To have a backend tested, add it to `BACKENDS`: how to make a handle on the data in a place, and what its time is. Two
+handles made for the same place must see the same data, as two processes would.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+from outlast.stores.memory import MemoryStore
+from outlast.stores.store import Store
+
+__all__ = ["BACKENDS", "Backend", "Clock", "MovedClock", "WaitedClock"]
+
+SECOND = 1_000_000  # µs
+
+
+class Clock(Protocol):
+    """The time of the stores under test."""
+
+    lease_us: int
+    """A lease that a test can wait out."""
+
+    def __call__(self) -> int:
+        """µs since the Unix epoch."""
+        ...
+
+    async def advance(self, store: Store, us: int) -> None:
+        """Return when the store's clock is at least this much later."""
+        ...
+
+
+class MovedClock:
+    """For stores that take a clock: time passes when the test says so."""
+
+    lease_us = 10 * SECOND
+
+    def __init__(self) -> None:
+        self.now_us = 1_700_000_000 * SECOND
+
+    def __call__(self) -> int:
+        return self.now_us
+
+    async def advance(self, store: Store, us: int) -> None:
+        self.now_us += us
+
+
+class WaitedClock:
+    """For stores whose time is a server's: tests use short leases, and wait until the store says that they are over."""
+
+    lease_us = SECOND // 4
+
+    def __call__(self) -> int:
+        raise AssertionError("this store does not take a clock")
+
+    async def advance(self, store: Store, us: int) -> None:
+        until = await store.now() + us
+        while (now := await store.now()) < until:
+            await asyncio.sleep((until - now) / SECOND)
+
+
+@dataclass(frozen=True)
+class Backend:
+    """One implementation of the `Store` protocol."""
+
+    name: str
+    make: Callable[[Path, Clock], Store]
+    """A handle, not opened, on the data in this place (an empty folder, one for each test)."""
+    make_clock: Callable[[], Clock] = MovedClock
+
+
+def _make_memory(place: Path, clock: Clock) -> Store:
+    return MemoryStore(f"memory://{place}", clock)
+
+
+BACKENDS = {backend.name: backend for backend in [Backend("memory", _make_memory)]}

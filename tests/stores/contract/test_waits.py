@@ -1,0 +1,61 @@
+"""Open waits: what people can look at and answer (W6)."""
+
+from __future__ import annotations
+
+from outlast.stores.store import NewWait, Store, Verdict, WaitRow
+from tests.stores.contract.writing import commit, entry, land, own, start, wait
+
+
+async def keys(store: Store, **options) -> list[tuple[str, str]]:
+    return [(row.run, row.wait.key) for row in await store.list_waits(**options)]
+
+
+async def test_a_wait_is_listed_as_it_was_opened(store: Store, worker: str):
+    """With who waits: the run, its id and its workflow."""
+    await land(store, worker, start("r", id="A-17", workflow="fulfil", claimed=True))
+    opened = NewWait("ok?#1", "approval", "ship it?", opened_at=5, deadline=77, policy=b'{"approvers":"any"}')
+    await land(store, worker, entry("r", 1, waits_opened=(opened,)))
+    assert await store.list_waits() == [WaitRow("r", "A-17", "fulfil", opened)]
+
+
+async def test_a_wait_may_have_no_deadline(store: Store, worker: str):
+    """A gate without a deadline waits for ever."""
+    await own(store, worker, "r")
+    await land(store, worker, entry("r", 1, waits_opened=(wait(deadline=None),)))
+    assert [row.wait.deadline for row in await store.list_waits()] == [None]
+
+
+async def test_waits_of_all_runs_are_listed_oldest_first(store: Store, worker: str):
+    """Who has waited longest comes first; the limit cuts the newest off."""
+    await own(store, worker, "r", "s")
+    await land(store, worker, entry("r", 1, waits_opened=(wait("a", opened_at=3), wait("b", opened_at=1))))
+    await land(store, worker, entry("s", 1, waits_opened=(wait("c", opened_at=2),)))
+    assert await keys(store) == [("r", "b"), ("s", "c"), ("r", "a")]
+    assert await keys(store, limit=2) == [("r", "b"), ("s", "c")]
+
+
+async def test_a_closed_wait_is_not_listed(store: Store, worker: str):
+    """A wait goes with the entry that closes it; closing what is not open is no error."""
+    await own(store, worker, "r", "s")
+    await land(
+        store, worker, entry("r", 1, waits_opened=(wait("a"), wait("b"))), entry("s", 1, waits_opened=(wait("a"),))
+    )
+    await land(store, worker, entry("r", 2, waits_closed=("a", "never")))
+    assert sorted(await keys(store)) == [("r", "b"), ("s", "a")]
+
+
+async def test_a_wait_is_closed_and_opened_anew_in_one_entry(store: Store, worker: str):
+    """The next occurrence of a gate under the same key stays open."""
+    await own(store, worker, "r")
+    await land(store, worker, entry("r", 1, waits_opened=(wait("a", opened_at=1),)))
+    await land(store, worker, entry("r", 2, waits_closed=("a",), waits_opened=(wait("a", opened_at=2),)))
+    assert [row.wait.opened_at for row in await store.list_waits()] == [2]
+
+
+async def test_a_stale_entry_opens_and_closes_no_wait(store: Store, worker: str):
+    """Without its entry nothing of it happens."""
+    await own(store, worker, "r")
+    await land(store, worker, entry("r", 1, waits_opened=(wait("a"),)))
+    late = entry("r", 1, mark=9, waits_closed=("a",), waits_opened=(wait("b"),))
+    assert await commit(store, worker, late) == [Verdict.STALE]
+    assert await keys(store) == [("r", "a")]
