@@ -22,7 +22,7 @@
     │   ├── SchemaTooNew · SchemaTooOld
     │   └── Fenced · InboxFull
     └── ConfigError                  the settings
-        └── InvalidSetting · ExtraMissing
+        └── InvalidSetting · ExtraMissing · AppNotOpen
     BodyStopped (BaseException)      control flow in a body: no `except Exception` may swallow it
     └── BodySpins · BodyBlocked · BodyDeadlock
     NonRetryable · ExpectedError     for authors to raise and derive from; not the engine's
@@ -79,6 +79,7 @@ from outlast.errors.step import (
     StepTimeout,
 )
 from outlast.errors.store import (
+    AppNotOpen,
     ConfigError,
     ExtraMissing,
     Fenced,
@@ -96,6 +97,7 @@ from outlast.errors.store import (
 )
 
 __all__ = [
+    "AppNotOpen",
     "ApprovalForbidden",
     "ApprovalInvalid",
     "ApprovalResolved",

@@ -5,6 +5,7 @@ from __future__ import annotations
 from outlast.errors.described import OutlastError
 
 __all__ = [
+    "AppNotOpen",
     "ConfigError",
     "ExtraMissing",
     "Fenced",
@@ -148,3 +149,13 @@ class ExtraMissing(ConfigError, ImportError):
     template = "{feature} needs packages that are not installed", "outlast[{extra}]", "pip install 'outlast[{extra}]'."
     feature: str
     extra: str
+
+
+class AppNotOpen(ConfigError):
+    """A call that needs the app to be open, here: in the event loop that opened it."""
+
+    code = "APP_NOT_OPEN"
+    template = "{problem}", "{call}", "{fix}"
+    call: str
+    problem: str = "The app is not open"
+    fix: str = "Use it inside `async with app:` or `async with app.worker():`."
