@@ -20,6 +20,7 @@ from outlast.authoring.annotations import resolve_annotation
 from outlast.authoring.codec import MAX_VALUE, Returns, encode, is_same_json
 from outlast.authoring.hooks import decode_unknown
 from outlast.authoring.schema import check_type, explain, invalid_input, json_schema
+from outlast.authoring.values import look_into
 from outlast.errors import InvalidDefinition, OutlastError
 
 __all__ = ["Arguments", "Explicit"]
@@ -61,7 +62,6 @@ class Arguments:
         self._positional = [p for p in parameters if p.kind in {p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD}]
         self._others = [p for p in parameters if p not in self._positional]
         self._is_simple = kinds <= {inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY}
-        self._is_positional = kinds <= {inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.POSITIONAL_ONLY}
         self._struct: type[msgspec.Struct] | None = None
         self._decode: Callable[[bytes | msgspec.Raw], msgspec.Struct] = self._decode_first
         self._returns: Returns | None = None
@@ -101,6 +101,7 @@ class Arguments:
             if self._others:
                 fields = [self._field(parameter) for parameter in self._others]
                 struct = msgspec.defstruct(self.function, fields, bases=(struct,), kw_only=True)
+            look_into(struct)
             self._decode = msgspec.json.Decoder(struct, dec_hook=decode_unknown).decode
             self._struct = struct
         return self._struct
@@ -109,22 +110,17 @@ class Arguments:
         """Name, type and default, as msgspec wants them."""
         hint = self.hint_of(parameter)
         where = f"{self.function}, parameter {parameter.name!r}"
+        field: Any = msgspec.NODEFAULT
         if parameter.kind is parameter.VAR_POSITIONAL:
-            items = Any if get_origin(hint) is Unpack else hint
-            return parameter.name, GenericAlias(tuple, (items, ...)), ()
-        if parameter.kind is parameter.VAR_KEYWORD:
-            kind = get_args(hint)[0] if get_origin(hint) is Unpack else GenericAlias(dict, (str, hint))
-            return parameter.name, kind, msgspec.field(default_factory=dict)
-        default = parameter.default
-        if default is None and hint is not Any:
-            hint = hint | None
+            hint, field = GenericAlias(tuple, (Any if get_origin(hint) is Unpack else hint, ...)), ()
+        elif parameter.kind is parameter.VAR_KEYWORD:
+            hint = get_args(hint)[0] if get_origin(hint) is Unpack else GenericAlias(dict, (str, hint))
+            field = msgspec.field(default_factory=dict)
+        elif parameter.default is not parameter.empty:
+            hint = hint if hint is Any or parameter.default is not None else hint | None
+            field = _default(where, hint, parameter.default)
         check_type(hint, where)
-        if default is parameter.empty:
-            return parameter.name, hint, msgspec.NODEFAULT
-        self._check_default(where, hint, default)
-        if type(default) in _ATOMS:
-            return parameter.name, hint, msgspec.field(default=default)
-        return parameter.name, hint, msgspec.field(default_factory=lambda: default)
+        return parameter.name, hint, field
 
     def hint_of(self, parameter: inspect.Parameter) -> Any:
         """The parameter's type; Any where it says none."""
@@ -134,13 +130,6 @@ class Arguments:
         if annotation is inspect.Parameter.empty:
             return Any
         return resolve_annotation(self.fn, name, annotation, self._namespace)
-
-    def _check_default(self, where: str, hint: Any, default: object) -> None:
-        try:
-            msgspec.json.decode(encode(default, root="default"), type=hint, dec_hook=decode_unknown)
-        except (OutlastError, msgspec.MsgspecError) as error:
-            problem = f"The default {default!r} cannot be stored: {error}"
-            raise InvalidDefinition(problem, where, "Give it a default of its type, or None.") from error
 
     # --- calls --------------------------------------------------------------------------------------------------------
 
@@ -152,10 +141,8 @@ class Arguments:
         Raises TypeError for a call that the signature does not allow, NotEncodable, and ValueTooLarge.
         """
         data = encode(self.bind(args, kwargs), self._what, root="", limit=limit)
-        if not kwargs:
-            return data, len(args)
         if self._is_simple:
-            return data, frozenset((*self.names[: len(args)], *kwargs))
+            return data, frozenset((*self.names[: len(args)], *kwargs)) if kwargs else len(args)
         return data, frozenset(self.signature.bind(*args, **kwargs).arguments)
 
     def bind(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> msgspec.Struct:
@@ -178,9 +165,12 @@ class Arguments:
         A parameter that the journal does not know yet gets its default; one that is gone is left out.
         """
         values: tuple[Any, ...] = msgspec.structs.astuple(self.parse(data))
-        if self._is_positional:
+        count = len(self._positional)
+        if count == len(values):
             return values, {}
-        return self._spread(values)
+        if self._is_simple:
+            return values[:count], dict(zip(self.names[count:], values[count:], strict=True))
+        return self._spread(values[:count], values[count:])
 
     def parse(self, data: bytes | msgspec.Raw) -> msgspec.Struct:
         """The record of a call, from its JSON. Raises InvalidInput."""
@@ -193,10 +183,9 @@ class Arguments:
         self._make_struct()
         return self._decode(data)
 
-    def _spread(self, values: tuple[Any, ...]) -> tuple[tuple[Any, ...], dict[str, Any]]:
-        count = len(self._positional)
-        args, kwargs = values[:count], {}
-        for parameter, value in zip(self._others, values[count:], strict=True):
+    def _spread(self, args: tuple[Any, ...], others: tuple[Any, ...]) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        kwargs: dict[str, Any] = {}
+        for parameter, value in zip(self._others, others, strict=True):
             if parameter.kind is parameter.VAR_POSITIONAL:
                 args += value
             elif parameter.kind is parameter.VAR_KEYWORD:
@@ -212,3 +201,16 @@ class Arguments:
         before, now = _decode_parts(recorded), _decode_parts(new)
         given = self.names[:explicit] if isinstance(explicit, int) else explicit
         return all(name in before and is_same_json(before[name], now[name]) for name in given)
+
+
+def _default(where: str, hint: Any, default: object) -> Any:
+    """As a field's default; InvalidDefinition if it cannot be stored."""
+    check_type(hint, where)
+    try:
+        msgspec.json.decode(encode(default, root="default"), type=hint, dec_hook=decode_unknown)
+    except (OutlastError, msgspec.MsgspecError) as error:
+        problem = f"The default {default!r} cannot be stored: {error}"
+        raise InvalidDefinition(problem, where, "Give it a default of its type, or None.") from error
+    if type(default) in _ATOMS:
+        return default
+    return msgspec.field(default_factory=lambda: default)

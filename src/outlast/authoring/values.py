@@ -20,7 +20,7 @@ import msgspec
 
 from outlast.authoring.hooks import encode_unknown, is_model
 
-__all__ = ["MAX_DEPTH", "Fault", "find_fault", "holds_set", "is_too_deep", "order_sets"]
+__all__ = ["MAX_DEPTH", "Fault", "find_fault", "holds_set", "is_too_deep", "look_into", "order_sets"]
 
 MAX_DEPTH = 200
 """How deep a value may nest. Python's own limit depends on who calls: what went in live could fail on replay."""
@@ -49,6 +49,8 @@ def _names_of(cls: type) -> tuple[str, ...]:
 # --- sets -------------------------------------------------------------------------------------------------------------
 
 _SCALARS: frozenset[type] = _PLAIN | {datetime, date, time, timedelta, Decimal, bytearray}
+_SEQUENCES = (list, tuple)
+_SETS = (set, frozenset)  # tuples, since a union is made anew each time that it is written
 _free_of_sets: dict[type, bool] = dict.fromkeys(_SCALARS, True)
 
 
@@ -60,17 +62,24 @@ def holds_set(value: object) -> bool:
         free = _free_of_sets[cls] = _is_free_of_sets(cls, frozenset())
     if free:
         return False
-    if isinstance(value, dict):
-        parts: Iterable[object] = value.values()
-    elif isinstance(value, list | tuple):
+    if isinstance(value, msgspec.Struct):
+        parts: Iterable[object] = msgspec.structs.astuple(value)
+    elif isinstance(value, dict):
+        parts = value.values()
+    elif isinstance(value, _SEQUENCES):
         parts = value
-    elif isinstance(value, set | frozenset):
+    elif isinstance(value, _SETS):
         return True
     else:
         parts = [getattr(value, name) for name in _names_of(cls)]
     if _SCALARS.issuperset(map(type, parts)):  # the usual case, at C speed also for long lists
         return False
     return any(map(holds_set, parts))
+
+
+def look_into(cls: type) -> None:
+    """Have all instances searched for sets, whatever their annotations say: they hold what callers passed."""
+    _free_of_sets[cls] = False
 
 
 def _is_free_of_sets(annotation: Any, within: frozenset[type]) -> bool:
