@@ -1,0 +1,200 @@
+"""Steps: what `@app.step` makes of a function, and what calling one does. Layer: authoring.
+
+In a body a call is durable: recorded before it runs, retried, and answered from the record on replay. Anywhere else it
+is a plain call (`plain`). What always holds: which of the two it is, is decided when the coroutine first runs, by the
+loop it runs on; and a body never sees a result that did not go through the codec (invariant 9).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import inspect
+import sys
+from asyncio import CancelledError
+from collections.abc import Callable, Coroutine, Mapping
+from typing import TYPE_CHECKING, Any, Final, Generic, ParamSpec, TypeVar, Unpack
+
+from msgspec import Raw
+
+from outlast.authoring.call import Call
+from outlast.authoring.exceptions import rebuild_error
+from outlast.authoring.failure import FailedStep
+from outlast.authoring.function import Closure, Function
+from outlast.authoring.options import CallOptions, StepSettings, settle
+from outlast.authoring.plain import call_plainly
+from outlast.authoring.schema import decoder
+from outlast.core.keys import check_step_name, invocation_id
+from outlast.core.loop import running_body_loop
+from outlast.core.machine import STEP_MARK
+from outlast.errors import InvalidDefinition
+
+if TYPE_CHECKING:
+    from outlast.authoring.codec import Returns
+    from outlast.core.events import ErrorRecord
+    from outlast.core.machine import Machine, PendingStep
+
+__all__ = ["DEFAULTS", "Step", "call_durably", "mark_coroutine_function", "settle_options"]
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+DEFAULTS: Final = StepSettings()
+_MOST_VARIANTS: Final = 64
+"""How many different options of one step are remembered; a name made for each call would fill any memory."""
+
+
+async def call_durably(
+    function: Function,
+    name: str,
+    settings: StepSettings,
+    args: tuple[Any, ...],
+    kwargs: dict[str, Any],
+    returns: Returns | None = None,
+) -> Any:
+    """The coroutine of a step's call. `returns` decodes the result instead of the function's own annotation.
+
+    Raises TypeError or NotEncodable for arguments that cannot be, and what the step failed with: as itself where the
+    codec can make it again, else as StepFailed.
+    """
+    # The hot path: everything a step costs its body is in this frame and in what it calls.
+    loop = running_body_loop()
+    if loop is None:
+        return await call_plainly(function, args, kwargs)
+    machine: Machine = loop.machine
+    data, explicit = function.arguments.encode_call(args, kwargs)
+    pending = machine.call_step(Call(function, name, settings, data, explicit))
+    future = pending.future
+    try:
+        outcome = await future
+    except CancelledError:
+        if future.cancelled():  # else the outcome was there already, and the cancel is about the task
+            machine.give_up(pending)
+        raise
+    if type(outcome) is Raw:
+        return (function.returns if returns is None else returns).decode(outcome)
+    error = await _fail(machine, pending, outcome, settings)
+    try:
+        raise error
+    finally:
+        del error  # its traceback holds this frame
+
+
+async def _fail(machine: Machine, pending: PendingStep, record: ErrorRecord, settings: StepSettings) -> Exception:
+    """The error to raise in the body, when the handler has been told."""
+    error = rebuild_error(record, step=pending.key, attempts=pending.attempt)
+    object.__setattr__(error, STEP_MARK, pending.key)  # not setattr: an author's class may be frozen
+    if settings.on_error is not None:
+        uid, call = machine.started.uid, pending.call
+        failed = FailedStep(
+            name=call.name,
+            key=pending.key,
+            arguments=_decode_arguments(call.arguments),
+            error=record,
+            invocation_id=invocation_id(uid, pending.key),
+        )
+        try:
+            await _call_handler(settings.on_error, failed)
+        except Exception as other:  # noqa: BLE001 - the original error is what the body gets
+            error.add_note(f"Its on_error handler failed as well: {type(other).__name__}: {other}")
+    return error
+
+
+_decode_arguments = decoder(dict[str, Any])
+
+
+async def _call_handler(handler: Callable[..., Any], failed: FailedStep) -> None:
+    """Run the handler as a durable step: a step under its own name, a function as `<name>.on_error`."""
+    if isinstance(handler, Step):
+        await handler(failed)
+    else:
+        closure = Closure(f"{failed.name}.on_error", functools.partial(handler, failed), returns=Any)
+        await call_durably(closure, closure.name, DEFAULTS, (), {})
+
+
+def settle_options(base: StepSettings, options: Mapping[str, Any], where: str) -> StepSettings:
+    """`base` with the options. Raises InvalidDefinition, InvalidDuration or InvalidName."""
+    settings = settle(base, options, where) if options else base
+    if "on_error" in options and settings.on_error is not None:
+        try:
+            inspect.signature(settings.on_error).bind(None)
+        except TypeError as error:
+            problem = f"The function given as on_error= cannot be called with one argument: {error}"
+            raise InvalidDefinition(problem, where, "Let it take the FailedStep.") from None
+        except ValueError:  # a builtin that does not say
+            pass
+    return settings
+
+
+class Step(Generic[P, R]):
+    """A durable function. Awaited in a workflow's body it is a step; anywhere else it is the function itself."""
+
+    __name__: str
+    __qualname__: str
+    __wrapped__: Callable[..., Any]
+
+    def __init__(self, fn: Callable[..., Any], name: str, options: Mapping[str, Any] | None = None) -> None:
+        """Made by `@app.step`. `name` is the full one. Raises InvalidDefinition, InvalidDuration or InvalidName."""
+        functools.update_wrapper(self, fn, updated=())
+        self.function: Final = Function(fn, name)
+        self.function.arguments.prepare(strict=False)
+        self.name = name
+        """What its keys are made from: the name it was declared with, unless `options` changed it."""
+        self.settings = settle_options(DEFAULTS, options or {}, self.function.place)
+        self._variants: dict[Any, Step[P, R]] = {}
+        mark_coroutine_function(self)
+
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> Coroutine[Any, Any, R]:
+        """Call it. The coroutine runs when it is awaited, or given to `gather`, `create_task` and the like."""
+        call: Any = call_durably(self.function, self.name, self.settings, args, kwargs)
+        call.__qualname__ = self.__qualname__  # what Python says of one that was never awaited
+        return call  # type: ignore[no-any-return]
+
+    def __repr__(self) -> str:
+        return f"<step {self.name!r}>"
+
+    @property
+    def fn(self) -> Callable[P, Coroutine[Any, Any, R] | R]:
+        """The function itself, undecorated."""
+        return self.function.fn
+
+    def options(self, **changes: Unpack[CallOptions]) -> Step[P, R]:
+        """The same step, tuned: `await charge.options(retries=1, name="second try")(order)`. See `CallOptions`.
+
+        Cheap enough for a loop. Raises InvalidDefinition, InvalidDuration or InvalidName.
+        """
+        key: Any = None
+        try:
+            # With the types: 1, 1.0 and True are equal, and not all of them are valid.
+            key = (*changes.items(), *map(type, changes.values()))
+            known = self._variants.get(key)
+        except TypeError:  # an option that cannot be hashed, such as a list of exceptions
+            key = known = None
+        if known is not None:
+            return known
+        variant = self._vary(dict(changes))
+        if key is not None:
+            if len(self._variants) >= _MOST_VARIANTS:
+                self._variants.clear()
+            self._variants[key] = variant
+        return variant
+
+    def _vary(self, changes: dict[str, Any]) -> Step[P, R]:
+        name = check_step_name(changes.pop("name", self.name))
+        variant: Step[P, R] = object.__new__(type(self))
+        vars(variant).update(vars(self))
+        variant.name = name
+        variant.settings = settle_options(self.settings, changes, self.function.place)
+        variant._variants = {}
+        return variant
+
+
+def mark_coroutine_function(callable_object: Any) -> None:
+    """Let `inspect.iscoroutinefunction` and `asyncio.iscoroutinefunction` be true for it, as frameworks ask."""
+    if sys.version_info >= (3, 12):
+        inspect.markcoroutinefunction(callable_object)
+    else:
+        callable_object._is_coroutine = asyncio.coroutines._is_coroutine  # type: ignore[attr-defined]  # noqa: SLF001
+        # What inspect takes for a function, as it does those of Cython.
+        callable_object.__code__ = call_durably.__code__
+        callable_object.__defaults__ = callable_object.__kwdefaults__ = None

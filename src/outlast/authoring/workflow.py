@@ -1,0 +1,97 @@
+"""Workflows: what `@app.workflow` makes of a body. Layer: authoring.
+
+What always holds: a workflow's input and output go through the codec, checked against its annotations, before anything
+is stored; and its version says whether two processes have the same body.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Coroutine
+from typing import TYPE_CHECKING, Any, Final, Generic, ParamSpec, TypeVar, cast
+
+import msgspec
+
+from outlast.authoring.context import Context, RunFacts
+from outlast.authoring.declaration import check_body, place_of
+from outlast.authoring.fingerprint import fingerprint
+from outlast.authoring.inputs import decode_input, encode_input
+from outlast.authoring.signature import Arguments
+from outlast.authoring.step import mark_coroutine_function
+from outlast.core.keys import check_name
+from outlast.core.loop import running_body_loop
+from outlast.errors import InvalidDefinition, NotInBody
+
+if TYPE_CHECKING:
+    from outlast.core.machine import Machine
+
+__all__ = ["RunFacts", "Workflow"]
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+class Workflow(Generic[P, R]):
+    """A body that is run durably: `app.start(fulfil, order)`. `P` are its parameters behind the context."""
+
+    __name__: str
+    __qualname__: str
+    __wrapped__: Callable[..., Any]
+
+    def __init__(self, fn: Callable[..., Any], name: str, *, home: str = "", version: str | None = None) -> None:
+        """Made by `@app.workflow`. `name` is the full one, `home` its module's. Raises InvalidDefinition."""
+        check_body(fn, Context)
+        functools.update_wrapper(self, fn, updated=())
+        self._fn = fn
+        self.name: Final = name
+        self.version: Final = fingerprint(fn) if version is None else check_name("version", version)
+        self.arguments: Final = Arguments(fn, name=name, skip_first=True)
+        """Its input: the parameters behind the context."""
+        self.arguments.prepare(strict=False)
+        self._home = home
+        mark_coroutine_function(self)
+
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> Coroutine[Any, Any, R]:  # noqa: ARG002 - for their types
+        """For a body to run another workflow as its child. Raises NotInBody outside, and InvalidDefinition for now."""
+        if running_body_loop() is None:
+            raise NotInBody(f"{self.name}()")
+        problem = f"A body cannot await the workflow {self.name!r}: this release has no child runs"
+        fix = f"Await {self.__name__}.fn(ctx, …) to run it within this run, or call app.start() in a step."
+        raise InvalidDefinition(problem, self.place, fix)
+
+    def __repr__(self) -> str:
+        return f"<workflow {self.name!r}, version {self.version}>"
+
+    @property
+    def fn(self) -> Callable[..., Coroutine[Any, Any, R]]:
+        """The body itself, undecorated: it takes the context first."""
+        return self._fn
+
+    @property
+    def place(self) -> str:
+        """Where it stands in the source, for messages."""
+        return place_of(self._fn)
+
+    # --- what the app and the engine call -----------------------------------------------------------------------------
+
+    def encode_input(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bytes:
+        """The input of a run that is about to start, as JSON by parameter name.
+
+        Raises InvalidInput, which names the field and what was expected, also for an argument too many or missing;
+        NotEncodable or ValueTooLarge.
+        """
+        return encode_input(self.arguments, args, kwargs)
+
+    def decode_input_json(self, data: bytes) -> bytes:
+        """The same from JSON that a person or a program wrote. Raises InvalidInput."""
+        return decode_input(self.arguments, data)
+
+    def decode_output(self, raw: bytes | msgspec.Raw) -> R:
+        """A run's output, as the body's return annotation says. Raises ResultInvalid where it has changed since."""
+        return cast(R, self.arguments.returns.decode(raw))
+
+    async def run_body(self, machine: Machine, facts: RunFacts) -> bytes:
+        """The coroutine of a run: gives the output as JSON. Raises InvalidInput, and whatever the body raises."""
+        args, kwargs = self.arguments.decode_call(machine.started.input)
+        output = await self._fn(Context(machine, facts, self._home), *args, **kwargs)
+        return self.arguments.returns.settle(output)[0]
