@@ -20,7 +20,7 @@ import msgspec
 
 from outlast.authoring.codec import decoder, encode
 from outlast.authoring.tracebacks import show_traceback
-from outlast.core.events import ErrorRecord
+from outlast.core.events import NOTHING, ErrorRecord
 from outlast.core.retry import find_retry_after, is_retryable
 from outlast.errors import OutlastError, StepFailed
 
@@ -47,7 +47,7 @@ class _Data(msgspec.Struct, omit_defaults=True):
     """µs, as the error asked for."""
 
 
-_decode_data = msgspec.json.Decoder(_Data).decode
+_decode_data = msgspec.json.Decoder(_Data | None).decode
 _encode_data = msgspec.json.Encoder().encode
 _decode_plain = decoder(Any)
 
@@ -100,7 +100,7 @@ def _cut(text: str) -> str:
     return text if len(text) <= MAX_MESSAGE else f"{text[: MAX_MESSAGE // 2]} ... {text[-MAX_MESSAGE // 2 :]}"
 
 
-def _data_of(error: BaseException) -> msgspec.Raw | None:
+def _data_of(error: BaseException) -> msgspec.Raw:
     data = _Data(final=not is_retryable(error), retry_after=find_retry_after(error))
     attributes = _write_attributes(error, data)
     args = _write_args(error, data)
@@ -108,7 +108,7 @@ def _data_of(error: BaseException) -> msgspec.Raw | None:
     raw = _encode_data(data)
     if len(raw) > MAX_DATA:
         raw = _encode_data(_Data(final=data.final, retry_after=data.retry_after))
-    return None if raw == b"{}" else msgspec.Raw(raw)
+    return NOTHING if raw == b"{}" else msgspec.Raw(raw)
 
 
 def _write_attributes(error: BaseException, data: _Data) -> bool:
@@ -133,8 +133,8 @@ def _attributes_of(error: BaseException) -> dict[str, object]:
         for slot in (slots,) if isinstance(slots, str) else slots:
             if hasattr(error, slot):
                 found[slot] = getattr(error, slot)
-    if isinstance(error, ImportError):
-        found |= {name: value for name in ("name", "path") if (value := getattr(error, name)) is not None}
+    if isinstance(error, ImportError | NameError | AttributeError):  # they keep these outside of args and __dict__
+        found |= {name: value for name in ("name", "path") if (value := getattr(error, name, None)) is not None}
     return found
 
 
@@ -202,11 +202,10 @@ def settle_error(record: ErrorRecord) -> ErrorRecord:
 
     A class that is not loaded here becomes a StepFailed for good: a replay, wherever it runs, gives the same answer.
     """
-    if record.data is not None:
-        data = _decode_data(record.data)
-        if data.whole and _find_error(record.module, record.type) is None:
-            data.whole = False
-            record = msgspec.structs.replace(record, data=msgspec.Raw(_encode_data(data)))
+    data = _decode_data(record.data)
+    if data is not None and data.whole and _find_error(record.module, record.type) is None:
+        data.whole = False
+        record = msgspec.structs.replace(record, data=msgspec.Raw(_encode_data(data)))
     if record.cause is not None:
         record = msgspec.structs.replace(record, cause=settle_error(record.cause))
     if record.members:
@@ -229,7 +228,7 @@ def _rebuild(record: ErrorRecord, step: str, attempts: int) -> Exception:
     if record.members:
         members = [rebuild_error(member, step=step, attempts=attempts) for member in record.members]
         return ExceptionGroup(record.message, members)
-    data = _Data() if record.data is None else _decode_data(record.data)
+    data = _decode_data(record.data) or _Data()
     if data.whole:
         cls = _find_error(record.module, record.type) or _import_error(record.module, record.type)
         if cls is not None:

@@ -68,7 +68,7 @@ class ErrorRecord(msgspec.Struct, frozen=True, omit_defaults=True):
     """The stable code of one of outlast's own errors or of a user's error that has one."""
     expected: bool = False
     """A domain error its author marked so: logged as one line, without a traceback."""
-    data: msgspec.Raw | None = None
+    data: msgspec.Raw = NOTHING
     """What the codec needs to build the exception again."""
     cause: ErrorRecord | None = None
     members: tuple[ErrorRecord, ...] = ()
@@ -244,7 +244,7 @@ class StepSettled(_Event, frozen=True):
     at: int
     key: str
     attempt: int
-    value: msgspec.Raw | None = None
+    value: msgspec.Raw = NOTHING
     error: ErrorRecord | None = None
 
 
