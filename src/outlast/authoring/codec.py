@@ -18,7 +18,7 @@ import msgspec
 
 from outlast.authoring.hooks import encode_unknown
 from outlast.authoring.schema import check_type, decoder, describe_type, explain
-from outlast.authoring.values import MAX_DEPTH, find_fault, holds_set, is_too_deep, order_sets
+from outlast.authoring.values import MAX_DEPTH, find_fault, is_canonical, is_too_deep, to_canonical
 from outlast.errors import NotEncodable, ResultInvalid, ValueTooLarge
 
 __all__ = ["MAX_VALUE", "Returns", "decoder", "encode", "is_same_json"]
@@ -60,8 +60,8 @@ def encode(value: object, what: str = "a value", *, root: str = "value", limit: 
         # (`in` would take four times as long as `find`: for bytes it tries an integer first.)
         if data.find(b"null") >= 0 and _may_hide_nan(value) and find_fault(value, root) is not None:
             raise _not_encodable(value, what, root, None)
-        if holds_set(value):
-            data = _encode(order_sets(value))
+        if not is_canonical(value):
+            data = _encode(to_canonical(value))
     return data
 
 

@@ -1,12 +1,14 @@
-"""Looking inside values: where there are sets, and which part cannot be encoded. Layer: authoring.
+"""Looking inside values: what the encoder would not write in one way, and what it cannot write. Layer: authoring.
 
 The encoder is quick because it does not look. This module does, for the few values that need it: those that hold sets,
-whose order differs from process to process, and those that failed.
+whose order differs from process to process; dataclasses that msgspec has made, on which defaults are not set; and those
+that failed.
 """
 
 from __future__ import annotations
 
 import copy
+import dataclasses
 import enum
 import math
 from collections.abc import Iterable, Iterator
@@ -20,7 +22,7 @@ import msgspec
 
 from outlast.authoring.hooks import encode_unknown, is_model
 
-__all__ = ["MAX_DEPTH", "Fault", "find_fault", "holds_set", "is_too_deep", "look_into", "order_sets"]
+__all__ = ["MAX_DEPTH", "Fault", "find_fault", "is_canonical", "is_too_deep", "look_into", "to_canonical"]
 
 MAX_DEPTH = 200
 """How deep a value may nest. Python's own limit depends on who calls: what went in live could fail on replay."""
@@ -30,38 +32,54 @@ _encode = msgspec.json.Encoder(enc_hook=encode_unknown).encode
 _PLAIN: frozenset[type] = frozenset({str, int, float, bool, NoneType, bytes, UUID, msgspec.Raw})
 
 
-# --- the parts of a value ---------------------------------------------------------------------------------------------
-
-_attributes: dict[type, tuple[str, ...]] = {}
+# --- records ----------------------------------------------------------------------------------------------------------
 
 
-def _names_of(cls: type) -> tuple[str, ...]:
-    """The attributes of instances of `cls` that are written to JSON; none for what is no record."""
-    names = _attributes.get(cls)
-    if names is None:
-        for marker in ("__struct_fields__", "__dataclass_fields__"):
-            names = names or tuple(getattr(cls, marker, ()))
-        names = names or tuple(field.name for field in getattr(cls, "__attrs_attrs__", ()))
-        _attributes[cls] = names
-    return names
+class _Record(NamedTuple):
+    """What a class of records writes to JSON."""
+
+    names: tuple[str, ...]
+    is_hollow: bool
+    """msgspec leaves an attribute of a dataclass unset where its default, on the class, answers for it; and then does
+    not write it. The record would change with the default."""
 
 
-# --- sets -------------------------------------------------------------------------------------------------------------
+_records: dict[type, _Record] = {}
+
+
+def _record_of(cls: type) -> _Record:
+    """Of a class that is none, one without names."""
+    record = _records.get(cls)
+    if record is None:
+        names: tuple[str, ...] = getattr(cls, "__struct_fields__", ())
+        is_hollow = False
+        if dataclasses.is_dataclass(cls):
+            names = tuple(field.name for field in dataclasses.fields(cls))
+            is_hollow = "__slots__" not in vars(cls) and any(
+                name in vars(base) for base in cls.__mro__ for name in names
+            )
+        elif not names:
+            names = tuple(field.name for field in getattr(cls, "__attrs_attrs__", ()))
+        record = _records[cls] = _Record(names, is_hollow)
+    return record
+
+
+# --- one way to write -------------------------------------------------------------------------------------------------
 
 _SCALARS: frozenset[type] = _PLAIN | {datetime, date, time, timedelta, Decimal, bytearray}
 _SEQUENCES = (list, tuple)
 _SETS = (set, frozenset)  # tuples, since a union is made anew each time that it is written
-_free_of_sets: dict[type, bool] = dict.fromkeys(_SCALARS, True)
+_always_canonical: dict[type, bool] = dict.fromkeys(_SCALARS, True)
 
 
-def holds_set(value: object) -> bool:
-    """Whether there is a set anywhere in a value that has been encoded before (so it is finite)."""
+def is_canonical(value: object) -> bool:
+    """Whether the encoder writes all of the value, the same in every process. It has been encoded, so it is finite."""
     cls = type(value)
-    free = _free_of_sets.get(cls)
-    if free is None:
-        free = _free_of_sets[cls] = _is_free_of_sets(cls, frozenset())
-    if free:
-        return False
+    always = _always_canonical.get(cls)
+    if always is None:
+        always = _always_canonical[cls] = _is_always_canonical(cls, frozenset())
+    if always:
+        return True
     if isinstance(value, msgspec.Struct):
         parts: Iterable[object] = msgspec.structs.astuple(value)
     elif isinstance(value, dict):
@@ -69,58 +87,61 @@ def holds_set(value: object) -> bool:
     elif isinstance(value, _SEQUENCES):
         parts = value
     elif isinstance(value, _SETS):
-        return True
-    else:
-        parts = [getattr(value, name) for name in _names_of(cls)]
-    if _SCALARS.issuperset(map(type, parts)):  # the usual case, at C speed also for long lists
         return False
-    return any(map(holds_set, parts))
+    else:
+        names, is_hollow = _record_of(cls)
+        if is_hollow and not vars(value).keys() >= set(names):
+            return False
+        parts = [getattr(value, name, None) for name in names]
+    # The usual case, at C speed also for long lists, and the rest.
+    return _SCALARS.issuperset(map(type, parts)) or all(map(is_canonical, parts))
 
 
 def look_into(cls: type) -> None:
-    """Have all instances searched for sets, whatever their annotations say: they hold what callers passed."""
-    _free_of_sets[cls] = False
+    """Have all instances looked into, whatever their annotations say: they hold what callers passed."""
+    _always_canonical[cls] = False
 
 
-def _is_free_of_sets(annotation: Any, within: frozenset[type]) -> bool:
-    """Whether values of this type cannot hold a set: their annotations are taken at their word."""
+def _is_always_canonical(annotation: Any, within: frozenset[type]) -> bool:
+    """Whether all values of this type are canonical. Annotations are taken at their word."""
     if annotation in _SCALARS or annotation in within or annotation is None:
         return True
     if origin := get_origin(annotation):
         if origin is Annotated:
-            return _is_free_of_sets(get_args(annotation)[0], within)
+            return _is_always_canonical(get_args(annotation)[0], within)
         known = origin in {list, dict, tuple, Union, UnionType}
-        return known and all(_is_free_of_sets(arg, within) for arg in get_args(annotation) if arg is not ...)
+        return known and all(_is_always_canonical(arg, within) for arg in get_args(annotation) if arg is not ...)
     if not isinstance(annotation, type) or issubclass(annotation, dict | list | tuple | set | frozenset):
         return False
-    names = _names_of(annotation)
+    names, is_hollow = _record_of(annotation)
     if not names:  # an enum, or a model, whose sets are sorted when it is dumped
         return issubclass(annotation, enum.Enum) or is_model(annotation)
-    if within and annotation.__subclasses__():
-        return False  # the value may be one that has more fields
+    if is_hollow or (within and annotation.__subclasses__()):
+        return False  # of a subclass, an instance may have more fields
     try:
         hints = get_type_hints(annotation, include_extras=True)
     except Exception:  # noqa: BLE001 - names that are not defined (yet): look at each value
         return False
-    return all(_is_free_of_sets(hints.get(name, Any), within | {annotation}) for name in names)
+    return all(_is_always_canonical(hints.get(name, Any), within | {annotation}) for name in names)
 
 
-def order_sets(value: Any) -> Any:
-    """The value with each set as a list in the order of its items' JSON; parts without one are the originals."""
+def to_canonical(value: Any) -> Any:
+    """The value with each set as a list in the order of its items' JSON, and each record with all that it has.
+
+    Parts that need neither are the originals, and the value itself is left alone.
+    """
     if isinstance(value, set | frozenset):
-        return [msgspec.Raw(item) for item in sorted(_encode(order_sets(item)) for item in value)]
+        return [msgspec.Raw(item) for item in sorted(_encode(to_canonical(item)) for item in value)]
     if isinstance(value, dict):
-        return {key: order_sets(part) for key, part in value.items()}
+        return {key: to_canonical(part) for key, part in value.items()}
     if isinstance(value, list | tuple):
-        return [order_sets(part) for part in value]
-    names = _names_of(type(value))
-    if not names or not holds_set(value):
+        return [to_canonical(part) for part in value]
+    if is_canonical(value):
         return value
     other = copy.copy(value)
-    for name in names:
-        part = getattr(value, name)
-        if type(part) not in _PLAIN:
-            _set(other, name, order_sets(part))
+    for name in _record_of(type(value)).names:
+        if hasattr(value, name):
+            _set(other, name, to_canonical(getattr(value, name)))
     return other
 
 
@@ -173,7 +194,7 @@ def _parts(value: Any) -> Iterator[tuple[str, object]]:
         for part in value:
             yield f"{{{_shorten(repr(part))}}}", part
     else:
-        names = type(value).model_fields if is_model(type(value)) else _names_of(type(value))
+        names = type(value).model_fields if is_model(type(value)) else _record_of(type(value)).names
         for name in names:
             yield f".{name}", getattr(value, name, None)
 
