@@ -17,8 +17,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from outlast import errors
-from outlast.authoring.exceptions import MAX_MESSAGE, encode_error, rebuild_error, settle_error
-from outlast.authoring.tracebacks import MAX_TRACEBACK
+from outlast.authoring.exceptions import MAX_MESSAGE, MAX_TRACEBACK, encode_error, rebuild_error, settle_error
 from outlast.core.events import ErrorRecord
 from outlast.core.retry import RetryPolicy, decide_retry, find_retry_after, is_retryable
 from outlast.errors import ExpectedError, NonRetryable, RunFailed, StepFailed, StepTimeout

@@ -11,18 +11,24 @@ was when the error was recorded, and nothing but its own code runs: whoever can 
 
 from __future__ import annotations
 
+import asyncio
+import concurrent.futures
 import importlib
 import sys
 from datetime import timedelta
-from typing import Any
+from pathlib import Path
+from traceback import TracebackException
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from outlast.authoring.codec import decoder, encode
-from outlast.authoring.tracebacks import show_traceback
 from outlast.core.events import NOTHING, ErrorRecord
 from outlast.core.retry import find_retry_after, is_retryable
 from outlast.errors import OutlastError, StepFailed
+
+if TYPE_CHECKING:
+    from types import TracebackType
 
 __all__ = ["encode_error", "rebuild_error", "settle_error"]
 
@@ -72,7 +78,7 @@ def _record(error: BaseException, expected: bool | None, causes: int) -> ErrorRe
         type=cls.__qualname__,
         module=cls.__module__,
         message=_cut(_text_of(error)),
-        traceback=show_traceback(error),
+        traceback=_show_traceback(error),
         code=_cut(code) if isinstance(code, str) else "",
         expected=_ask(error, "expected") is True if expected is None else expected,
         data=_data_of(error),
@@ -192,6 +198,36 @@ def _write(value: object) -> tuple[msgspec.Raw | None, str, bool]:
 
 
 _PLAIN = frozenset({str, int, bool, type(None)})
+
+
+# --- tracebacks -------------------------------------------------------------------------------------------------------
+
+MAX_TRACEBACK = 16 * 1024
+"""Characters. Of a longer one the middle is left out: how it began and, more so, where it ended say most."""
+
+_MACHINERY = tuple(
+    f"{Path(file).parent}/" for file in (Path(__file__).parent, asyncio.__file__, concurrent.futures.__file__) if file
+)
+
+
+def _show_traceback(error: BaseException) -> str:
+    """As Python prints it, causes and groups included, but without the engine's frames above the author's."""
+    try:
+        found = TracebackException(type(error), error, _skip_machinery(error.__traceback__), compact=True)
+        text = "".join(found.format())
+    except Exception as broken:  # noqa: BLE001 - an author's own __str__ or __notes__
+        text = f"<no traceback of {type(error).__qualname__}: {type(broken).__name__}>\n"
+    if len(text) > MAX_TRACEBACK:
+        text = f"{text[: MAX_TRACEBACK // 4]}\n  ... left out ...\n{text[-MAX_TRACEBACK * 3 // 4 :]}"
+    return text.encode(errors="backslashreplace").decode()
+
+
+def _skip_machinery(first: TracebackType | None) -> TracebackType | None:
+    """The traceback from the author's first frame on; all of it where there is none."""
+    frame = first
+    while frame is not None and frame.tb_frame.f_code.co_filename.startswith(_MACHINERY):
+        frame = frame.tb_next
+    return frame or first
 
 
 # --- making it again --------------------------------------------------------------------------------------------------

@@ -11,9 +11,9 @@ import inspect
 from collections.abc import Callable
 from typing import Any, Final
 
-from outlast.authoring.annotations import resolve_annotation
 from outlast.authoring.codec import Returns
 from outlast.authoring.declaration import place_of
+from outlast.authoring.schema import resolve_annotation
 from outlast.authoring.signature import Arguments
 from outlast.core.keys import check_step_name
 from outlast.errors import InvalidDefinition, ResultInvalid

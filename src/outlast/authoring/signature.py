@@ -16,10 +16,9 @@ from typing import Any, TypeAlias, Unpack, get_args, get_origin
 
 import msgspec
 
-from outlast.authoring.annotations import resolve_annotation
 from outlast.authoring.codec import MAX_VALUE, Returns, encode, is_same_json
 from outlast.authoring.hooks import decode_unknown
-from outlast.authoring.schema import check_type, explain, invalid_input, json_schema
+from outlast.authoring.schema import check_type, explain, invalid_input, json_schema, resolve_annotation
 from outlast.authoring.values import look_into
 from outlast.errors import InvalidDefinition, OutlastError
 

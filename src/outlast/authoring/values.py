@@ -15,7 +15,15 @@ from collections.abc import Iterable, Iterator
 from datetime import date, datetime, time, timedelta
 from decimal import Decimal
 from types import NoneType, UnionType
-from typing import Annotated, Any, NamedTuple, Union, get_args, get_origin, get_type_hints
+from typing import (
+    Annotated,
+    Any,
+    NamedTuple,
+    Union,  # pyright: ignore[reportDeprecated] - to recognise it
+    get_args,
+    get_origin,
+    get_type_hints,
+)
 from uuid import UUID
 
 import msgspec
@@ -109,7 +117,7 @@ def _is_always_canonical(annotation: Any, within: frozenset[type]) -> bool:
     if origin := get_origin(annotation):
         if origin is Annotated:
             return _is_always_canonical(get_args(annotation)[0], within)
-        known = origin in {list, dict, tuple, Union, UnionType}
+        known = origin in {list, dict, tuple, UnionType, Union}  # pyright: ignore[reportDeprecated] - what Optional has
         return known and all(_is_always_canonical(arg, within) for arg in get_args(annotation) if arg is not ...)
     if not isinstance(annotation, type) or issubclass(annotation, dict | list | tuple | set | frozenset):
         return False

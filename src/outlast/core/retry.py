@@ -9,7 +9,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Iterable
 from dataclasses import KW_ONLY, dataclass
-from typing import TypeAlias
+from typing import TypeAlias, cast
 
 from outlast.core.durations import LONGEST_US, Duration, parse_duration
 from outlast.errors import DefinitionError, InvalidDefinition, InvalidDuration, NonRetryable
@@ -196,7 +196,7 @@ def _selector(option: str, given: object) -> Selector | None:
     if isinstance(given, type) and issubclass(given, BaseException):
         return (given,)
     if given is None or (callable(given) and not isinstance(given, type)):
-        return given
+        return cast("Selector | None", given)
     classes = tuple(given) if isinstance(given, Iterable) else ()
     if not classes or not all(isinstance(one, type) and issubclass(one, BaseException) for one in classes):
         problem = f"{option}{given!r} is neither exception classes nor a predicate"

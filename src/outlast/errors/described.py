@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import ClassVar, dataclass_transform
+from typing import ClassVar, cast, dataclass_transform
 
 __all__ = ["Described", "OutlastError"]
 
@@ -35,6 +35,9 @@ class Described:
             self.args = tuple(getattr(self, name) for name in self._fields)
         except AttributeError as error:
             raise TypeError(f"{type(self).__name__} needs {error.name!r}") from None
+        for value in self.args:
+            if isinstance(value, BaseException):  # so that a traceback shows it, wherever this one is raised
+                cast(BaseException, self).__cause__ = value
 
     def parts(self) -> tuple[str, str, str]:
         """What happened, to what, and what to do."""

@@ -116,10 +116,6 @@ class RunFailed(RunError):
     error: BaseException
     step: str | None = None  # the step that failed it, where one did
 
-    def __init__(self, id: str, status: str, error: BaseException, step: str | None = None) -> None:
-        super().__init__(id, status, error, step)
-        self.__cause__ = error
-
     def parts(self) -> tuple[str, str, str]:
         """What happened, to what, and what to do."""
         at = f", step {self.step!r}" if self.step else ""
