@@ -201,7 +201,7 @@ class Engine:
         landed: asyncio.Future[Answer] = home.loop.create_future()
 
         def told(answer: Answer) -> None:
-            if isinstance(answer, Outcome) and answer.verdict is Verdict.LANDED:
+            if isinstance(answer, Outcome) and answer.verdict is Verdict.LANDED and run.owner == home.worker_id:
                 home.add(run)
             else:
                 run.evict()

@@ -53,12 +53,14 @@ class HotRun:
     __slots__ = (
         "__weakref__", "_alarm", "_due_us", "_in_flight", "_retries", "_wanted", "consumed", "end", "epoch",
         "has_progressed", "home", "is_dropped", "is_loading", "known", "last_at", "machine", "mark", "missing_function",
-        "on_answer", "queue", "recoveries", "replay_us", "rested_at", "running", "seen", "seq", "started", "steps",
+        "on_answer", "owner", "queue", "recoveries", "replay_us", "rested_at", "running", "seen", "seq", "started", "steps",
         "suspended", "suspended_on", "uid",
     )  # fmt: skip
 
     def __init__(self, home: HotRuns, uid: str, epoch: int, *, recoveries: int = 0) -> None:
         self.home = home
+        self.owner = home.worker_id
+        """The incarnation of the worker that owns it: what it submits is written under this id or not at all."""
         self.uid = uid
         self.epoch = epoch
         self.recoveries = recoveries
@@ -185,7 +187,7 @@ class HotRun:
         machine = self.machine
         assert machine is not None
         watchdog = self.home.watchdog
-        watchdog.drain_began(self.uid)
+        watchdog.drain_began(self.uid, machine.loop)
         try:
             commands = machine.begin()
         finally:
@@ -250,7 +252,7 @@ class HotRun:
         if stimulus.at > self.last_at:  # type: ignore[union-attr]
             self.last_at = stimulus.at  # type: ignore[union-attr]
         watchdog = self.home.watchdog
-        watchdog.drain_began(self.uid)
+        watchdog.drain_began(self.uid, machine.loop)
         try:
             commands = machine.feed(stimulus)  # type: ignore[arg-type]
         finally:

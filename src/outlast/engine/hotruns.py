@@ -70,8 +70,8 @@ class HotRuns:
         self.peers: list[WorkerRow] = []
         """Other live workers, as of the last sweep."""
         self.deploy = ""
-        self.lease_until_us = 0
-        """On this machine's boot clock; kept by the heartbeat."""
+        self.worker_id = ""
+        """The incarnation that owns what is in the table; "" between losing the lease and coming back."""
         self.survivors = 0
         """Coroutines that would not die when their body was evicted."""
         self._holds: Callable[[], bool] = lambda: True
@@ -116,15 +116,19 @@ class HotRuns:
 
     # --- claims and loads ---------------------------------------------------------------------------------------------
 
-    def claimed(self, claim: ClaimedRun) -> None:
-        """A run is this worker's now: load it."""
-        if claim.recoveries >= SUSPECT_FROM and self.has_suspect():
-            self.loader.put_back(claim, self.clock.now_us() + PARK_AFTER_US)
+    def claimed(self, claim: ClaimedRun, worker_id: str) -> None:
+        """This incarnation of the worker was given a run: load it. If it lost its lease before it heard of that, the run
+        is not ours: working it would put a second writer beside whoever takes it over."""
+        if worker_id != self.worker_id:
             return
         known = self._runs.get(claim.uid)
         if known is not None:
-            known.drop()
-            self._forget(known)
+            if known.epoch >= claim.epoch:
+                return  # reconcile was quicker
+            self.abandon(known)
+        if claim.recoveries >= SUSPECT_FROM and self.has_suspect():
+            self.loader.put_back(claim, self.clock.now_us() + PARK_AFTER_US)
+            return
         run = HotRun(self, claim.uid, claim.epoch, recoveries=claim.recoveries)
         run.is_loading = True
         self.add(run)
@@ -141,14 +145,14 @@ class HotRuns:
         for mine in owned:
             if mine.uid not in self._runs and not self._parking:
                 claim = await self.store.adopt(worker_id, mine.uid, mine.epoch)
-                if claim is not None and claim.uid not in self._runs:
-                    self.claimed(claim)
+                if claim is not None:
+                    self.claimed(claim, worker_id)
 
     # --- what a run tells ---------------------------------------------------------------------------------------------
 
     def submit(self, progress: Progress, run: HotRun, draft: Draft) -> None:
         self._resting.pop(run.uid, None)
-        self.writer.submit(progress, functools.partial(self._answered, run, draft))
+        self.writer.submit(progress, functools.partial(self._answered, run, draft), by=run.owner)
 
     def _answered(self, run: HotRun, draft: Draft, answer: Answer) -> None:
         landed = isinstance(answer, Outcome) and answer.verdict is Verdict.LANDED
@@ -179,7 +183,7 @@ class HotRuns:
     def park(self, run: HotRun, progress: Progress) -> None:
         """It gives itself up. Without an answer it counts as parked all the same: reconcile adopts what is left."""
         self._forget(run)
-        self.send_park(progress)
+        self.send_park(progress, run.owner)
 
     def abandon(self, run: HotRun) -> None:
         """It is not ours any more, or must not be touched: peers take it over when the lease lapses or reconcile does."""
@@ -204,7 +208,7 @@ class HotRuns:
         progress = Progress(
             run.uid, run.seq, event.at, new_mark(), run.mark, encode_events([event]), Effects(row=row)
         )
-        self.send_park(progress)
+        self.send_park(progress, run.owner)
 
     def lacks_function(self, run: HotRun, draft: Draft, name: str) -> None:
         """It needs a function nobody here knows: left to a live worker that does, else suspended (SPEC S13)."""
@@ -261,9 +265,9 @@ class HotRuns:
         else:
             run.evict()
 
-    def send_park(self, progress: Progress) -> None:
+    def send_park(self, progress: Progress, owner: str) -> None:
         self._parking += 1
-        self.writer.submit(progress, functools.partial(self._park_answered, progress.uid))
+        self.writer.submit(progress, functools.partial(self._park_answered, progress.uid), by=owner)
 
     def _park_answered(self, uid: str, answer: Answer) -> None:
         self._parking -= 1
@@ -282,7 +286,8 @@ class HotRuns:
     # --- leaving ------------------------------------------------------------------------------------------------------
 
     def abandon_all(self) -> None:
-        """Fenced: none of them is ours."""
+        """Fenced, or gone: none of them is ours."""
+        self.worker_id = ""
         self.stepper.stop_all("lost")
         for run in list(self._runs.values()):
             self.abandon(run)

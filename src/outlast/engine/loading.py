@@ -112,7 +112,7 @@ class Loader:
         except StoreError:
             return  # reconcile finds it
         row = RowChange(release=Release(claim.epoch, inbox.mail, due_us))
-        self._home.send_park(Progress(claim.uid, -1, effects=Effects(row=row)))
+        self._home.send_park(Progress(claim.uid, -1, effects=Effects(row=row)), self._worker_id)
 
     async def _reread(self, uid: str) -> None:
         try:
@@ -123,7 +123,7 @@ class Loader:
         except StoreError:
             return  # reconcile finds it
         if claim is not None:
-            self._home.claimed(ClaimedRun(uid, claim.epoch, claim.recoveries, claim.status))
+            self._home.claimed(claim, self._worker_id)
 
     async def _load(self, run: HotRun) -> None:
         """CRASH: until its first entry lands, a load has changed nothing. [test_killed_while_loading]"""
@@ -144,6 +144,8 @@ class Loader:
         raw = await self._read(run)
         began = boottime_us()
         inbox = await home.store.read_inbox(run.uid)
+        if run.is_dropped:
+            return  # not ours any more: a late reader writes nothing
         started = raw[0]
         assert isinstance(started, RunStarted)
         is_reload = run.started is not None

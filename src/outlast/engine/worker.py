@@ -150,7 +150,7 @@ class Worker:
             on_fenced=lambda fenced: loop.call_soon_threadsafe(self.on_fenced, fenced),
         )  # fmt: skip
         self._heartbeat.start()
-        self.id = engine.writer.worker_id = worker_id
+        self.id = home.worker_id = engine.writer.worker_id = worker_id
         self._fenced.clear()
         self._wake.set()
 
@@ -177,7 +177,8 @@ class Worker:
                 wait_s = FLOOR_S
             if wait_s > 0:
                 try:
-                    await asyncio.wait_for(self._wake.wait(), wait_s)
+                    async with asyncio.timeout(wait_s):  # wait_for may swallow a cancel, before Python 3.12
+                        await self._wake.wait()
                     await asyncio.sleep(HINT_GAP_S if wait_s > HINT_GAP_S else 0)
                 except TimeoutError:
                     pass
@@ -187,13 +188,14 @@ class Worker:
         """One look, and what it led to; answers how long to wait for the next, in seconds."""
         home, store = self.home, self.engine.store
         assert home is not None
+        me = self.id
         look = self.last_look = await store.look(self.claiming(1))
         if look.mail:
             await home.read_mail(look.mail)
         free = min(home.free, CLAIM_AT_MOST)
         if look.due and free > 0:
             for claim in await store.claim(self.claiming(free)):
-                home.claimed(claim)
+                home.claimed(claim, me)
             return 0.0 if home.free > 0 else FLOOR_S
         if look.next_at is None:
             return FLOOR_S

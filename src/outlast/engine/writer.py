@@ -2,7 +2,8 @@
 
 Flush at once when idle, collect while a flush is in flight; no timer. What always holds: a batch that was sent is sent
 again, unchanged, until the store says what became of it (PROTOCOL F7); one run's bad entry never hurts another's (F8);
-the callbacks of a batch run in the order in which its parts were submitted.
+what one incarnation of the worker submitted is never written under another's id; the callbacks of a batch run in the
+order in which its parts were submitted.
 """
 
 from __future__ import annotations
@@ -26,6 +27,9 @@ Answer = Outcome | StoreRefused | None
 """What became of a part: the store's outcome; that the store will never take it; or None, fenced: nothing is known, and
 the run is not this worker's any more."""
 
+Part = tuple[Progress, Callable[[Answer], None], str | None]
+"""What to write, whom to tell, and for which incarnation of the worker; None: for whoever writes, as a client may."""
+
 _log = logging.getLogger("outlast.writer")
 
 
@@ -38,7 +42,7 @@ class Writer:
         self._store = store
         self._on_fenced = on_fenced
         self._on_trouble = on_trouble
-        self._waiting: collections.deque[tuple[Progress, Callable[[Answer], None]]] = collections.deque()
+        self._waiting: collections.deque[Part] = collections.deque()
         self._wake = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
         self._idle = asyncio.Event()
@@ -58,9 +62,11 @@ class Writer:
             await asyncio.gather(self._task, return_exceptions=True)
             self._task = None
 
-    def submit(self, progress: Progress, done: Callable[[Answer], None]) -> None:
-        """Write this part with the next batch, then call back. One part of a run at a time."""
-        self._waiting.append((progress, done))
+    def submit(self, progress: Progress, done: Callable[[Answer], None], *, by: str | None = None) -> None:
+        """Write this part with the next batch, then call back. One part of a run at a time.
+
+        `by` is the id of the worker that owns the run. Once this process has another, the part is not written."""
+        self._waiting.append((progress, done, by))
         self._idle.clear()
         self._wake.set()
 
@@ -72,9 +78,9 @@ class Writer:
                 await self._flush(self._take())
             self._idle.set()
 
-    def _take(self) -> list[tuple[Progress, Callable[[Answer], None]]]:
+    def _take(self) -> list[Part]:
         waiting = self._waiting
-        if len(waiting) <= MOST_ENTRIES and sum(len(part.events) for part, _ in waiting) <= MOST_BYTES:
+        if len(waiting) <= MOST_ENTRIES and sum(len(part[0].events) for part in waiting) <= MOST_BYTES:
             self._waiting = collections.deque()
             return list(waiting)
         taken = []
@@ -84,10 +90,18 @@ class Writer:
             taken.append(waiting.popleft())
         return taken
 
-    async def _flush(self, batch: Sequence[tuple[Progress, Callable[[Answer], None]]]) -> None:
+    async def _flush(self, batch: Sequence[Part]) -> None:
         """Write the batch and tell each part. Halved when the store refuses it as a whole."""
         worker_id = self.worker_id
-        parts = [part for part, _ in batch]
+        mine = [part for part in batch if part[2] is None or part[2] == worker_id]
+        if len(mine) < len(batch):  # fenced meanwhile: a late writer changes nothing, also under a fresh id
+            for _, done, by in batch:
+                if by is not None and by != worker_id:
+                    _tell(done, None)
+            batch = mine
+        if not batch:
+            return
+        parts = [part[0] for part in batch]
         # CRASH: the batch lands wholly or not at all, and nobody was told. Peers take the runs over.
         # [test_killed_around_commit]
         answers = await self._commit(worker_id, parts)
@@ -100,12 +114,12 @@ class Writer:
                 await self._flush(batch[middle:])
             return
         if answers is None:
-            for _, done in batch:
+            for _, done, _ in batch:
                 _tell(done, None)
             return
         self.commits += 1
         self.entries += len(parts)
-        for (_, done), answer in zip(batch, answers, strict=True):
+        for (_, done, _), answer in zip(batch, answers, strict=True):
             _tell(done, answer)
 
     async def _commit(self, worker_id: str | None, parts: list[Progress]) -> list[Outcome] | StoreRefused | None:
