@@ -209,7 +209,7 @@ class Context:
             if self._registry.find_workflow(function, self._home) is not None:
                 problem = f"A body cannot call the workflow {function!r}: this release has no child runs"
                 raise InvalidDefinition(problem, f"ctx.call({function!r})", "Call app.start() in a step.")
-            await machine.report_missing(self._qualify(function))
+            await machine.report_missing(self._qualify(check_name("function name", function)))
             raise FunctionNotFound(function, "step")
         if options:
             step = step.options(**options)

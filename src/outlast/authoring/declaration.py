@@ -101,13 +101,20 @@ def check_body(fn: Callable[..., Any], context: type) -> None:
         raise _refused(fn, "A plain def cannot be a workflow", "Write async def: a body awaits its steps.")
     parameters = list(inspect.signature(fn).parameters.values())
     if not parameters or not _is_context(fn, parameters[0], context):
-        found = f"its first parameter is {str(parameters[0])!r}" if parameters else "it has no parameter"
+        found = f"its first parameter is {_show(parameters[0])}" if parameters else "it has no parameter"
         fix = "Write (ctx: Context, …) and import Context from outlast."
         raise _refused(fn, f"A workflow takes a context first, and {found}", fix)
     for parameter in parameters:
         if parameter.kind is parameter.KEYWORD_ONLY and parameter.default is parameter.empty:
             problem = f"The keyword-only parameter {parameter.name!r} of this workflow has no default"
             raise _refused(fn, problem, "Give it one, or let it come before the *: input is passed by position.")
+
+
+def _show(parameter: inspect.Parameter) -> str:
+    annotation = parameter.annotation
+    if annotation is parameter.empty:
+        return parameter.name
+    return f"{parameter.name}: {annotation if isinstance(annotation, str) else inspect.formatannotation(annotation)}"
 
 
 def _is_context(fn: Callable[..., Any], parameter: inspect.Parameter, context: type) -> bool:

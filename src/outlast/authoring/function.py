@@ -18,7 +18,20 @@ from outlast.authoring.signature import Arguments
 from outlast.core.keys import check_step_name
 from outlast.errors import InvalidDefinition, ResultInvalid
 
-__all__ = ["Closure", "Function"]
+__all__ = ["Closure", "Function", "declare_arguments"]
+
+
+def declare_arguments(fn: Callable[..., Any], name: str, *, skip_first: bool = False) -> Arguments:
+    """The function's parameters, checked as far as what they are annotated with is defined by now.
+
+    Raises InvalidDefinition, with the place in the source.
+    """
+    try:
+        arguments = Arguments(fn, name=name, skip_first=skip_first)
+        arguments.prepare(strict=False)
+    except InvalidDefinition as error:
+        raise InvalidDefinition(error.problem, f"{error.where}, {place_of(fn)}", error.fix) from error.__cause__
+    return arguments
 
 
 class Function:
@@ -33,7 +46,7 @@ class Function:
         self.fn = fn
         self.name = name
         self.is_async = inspect.iscoroutinefunction(fn)
-        self.arguments = Arguments(fn, name=name) if arguments is None else arguments
+        self.arguments = declare_arguments(fn, name) if arguments is None else arguments
 
     @property
     def returns(self) -> Returns:
@@ -89,7 +102,8 @@ def _check_closure(name: str, fn: Any) -> None:
             fn.close()
         raise InvalidDefinition("This is a call that was made already", where, "Pass the function: without the ().")
     if not callable(fn):
-        raise InvalidDefinition(f"A {type(fn).__name__} cannot be called", where, "Pass a function without parameters.")
+        problem = f"This is {type(fn).__name__}, which cannot be called"
+        raise InvalidDefinition(problem, where, "Pass a function without parameters.")
     call = _unwrap(fn)
     if inspect.isgeneratorfunction(call) or inspect.isasyncgenfunction(call):
         problem = "A generator cannot be a step"

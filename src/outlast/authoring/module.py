@@ -39,7 +39,9 @@ class StepDecorator(Protocol):
 class WorkflowDecorator(Protocol):
     """What `@app.workflow(…)` with options gives."""
 
-    def __call__(self, fn: Callable[Concatenate[Context, P], Coroutine[Any, Any, R]], /) -> Workflow[P, R]: ...
+    def __call__(self, fn: Callable[Concatenate[Context, P], Coroutine[Any, Any, R]], /) -> Workflow[P, R]:
+        """Make it a workflow."""
+        ...
 
 
 class Module:

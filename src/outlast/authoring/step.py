@@ -137,7 +137,6 @@ class Step(Generic[P, R]):
         """Made by `@app.step`. `name` is the full one. Raises InvalidDefinition, InvalidDuration or InvalidName."""
         functools.update_wrapper(self, fn, updated=())
         self.function: Final = Function(fn, name)
-        self.function.arguments.prepare(strict=False)
         self.name = name
         """What its keys are made from: the name it was declared with, unless `options` changed it."""
         self.settings = settle_options(DEFAULTS, options or {}, self.function.place)

@@ -15,8 +15,8 @@ import msgspec
 from outlast.authoring.context import Context, RunFacts
 from outlast.authoring.declaration import check_body, place_of
 from outlast.authoring.fingerprint import fingerprint
+from outlast.authoring.function import declare_arguments
 from outlast.authoring.inputs import decode_input, encode_input
-from outlast.authoring.signature import Arguments
 from outlast.authoring.step import mark_coroutine_function
 from outlast.core.keys import check_name
 from outlast.core.loop import running_body_loop
@@ -45,9 +45,8 @@ class Workflow(Generic[P, R]):
         self._fn = fn
         self.name: Final = name
         self.version: Final = fingerprint(fn) if version is None else check_name("version", version)
-        self.arguments: Final = Arguments(fn, name=name, skip_first=True)
+        self.arguments: Final = declare_arguments(fn, name, skip_first=True)
         """Its input: the parameters behind the context."""
-        self.arguments.prepare(strict=False)
         self._home = home
         mark_coroutine_function(self)
 
