@@ -33,7 +33,7 @@ from outlast.stores.store import (
     WorkerRow,
 )
 
-__all__ = ["HeldStore", "Hold", "Process", "events_of", "has_event", "process", "until"]
+__all__ = ["HeldStore", "Hold", "Process", "events_of", "has_event", "process", "until", "until_event"]
 
 T = TypeVar("T")
 LOG = logging.getLogger("outlast")
@@ -172,6 +172,14 @@ def events_of(batch: Sequence[Progress]) -> list[Event]:
 def has_event(*kinds: type) -> Callable[[Sequence[Progress]], bool]:
     """For `hold`: a commit that writes an event of one of these kinds."""
     return lambda batch: any(isinstance(event, kinds) for event in events_of(batch))
+
+
+async def until_event(one: Process, uid: str, kind: type, count: int = 1) -> None:
+    """Wait until the run's journal has so many events of this kind."""
+    deadline = time.monotonic() + 10.0
+    while sum(isinstance(event, kind) for event in await one.journal(uid)) < count:
+        assert time.monotonic() < deadline, f"no {kind.__name__} came"
+        await asyncio.sleep(0.002)
 
 
 async def until(condition: Callable[[], object], timeout: float = 10.0) -> None:

@@ -8,9 +8,11 @@ import uuid
 import pytest
 
 from outlast.authoring.context import Context
+from outlast.authoring.current import current_step
 from outlast.authoring.module import Module
-from outlast.core.events import RunCompleted, StepSucceeded
-from tests.crash.rig import has_event, process, until
+from outlast.core.events import RunCompleted, RunStarted, StepFailed, StepSucceeded
+from outlast.engine.hot import HotRun
+from tests.crash.rig import has_event, process, until, until_event
 
 
 @pytest.fixture
@@ -46,3 +48,173 @@ async def test_what_waits_for_the_writer_dies_with_the_lease(name) -> None:
         assert [type(end) for end in ends] == [RunCompleted, RunCompleted]
         journal = await zombie.journal(second)
         assert [event.attempt for event in journal if isinstance(event, StepSucceeded)] == [2]
+
+
+def made(module: Module, function, **options):
+    """A nested function as a step of the module."""
+    return module.step(name=function.__name__, **options)(function)
+
+
+async def test_a_claim_heard_of_too_late_is_not_worked(name) -> None:
+    """A worker that lost its lease while its claim was answered leaves the run to the next claim."""
+    app = Module("")
+    began: list[int] = []
+
+    async def work() -> None:
+        began.append(current_step().attempt)
+
+    step = made(app, work, at_most_once=True)
+
+    @app.workflow(name="flow")
+    async def flow(ctx: Context) -> None:
+        await step()
+
+    async with process(name, app, works=False) as client, process(name, app) as zombie:
+        claim = zombie.store.hold("claim")
+        uid = await client.start(flow)
+        await claim.reached.wait()
+        await client.store.lapse(zombie.worker.id)
+        async with process(name, app) as heir:
+            await heir.end_of(uid)
+        claim.let_go()
+        assert type(await zombie.end_of(uid)) is RunCompleted
+        writers = {entry.writer for entry, _ in (await client.engine.read_events(uid))[1:]}
+        assert len(writers) == 1
+        assert began == [1]
+
+
+async def test_a_load_that_outlives_the_lease_writes_nothing(name) -> None:
+    """A worker that lost its lease while it read a journal leaves no trace in it."""
+    app = Module("")
+
+    @app.workflow(name="flow")
+    async def flow(ctx: Context) -> int:
+        return 7
+
+    async with process(name, app, works=False) as client:
+        uid = await client.start(flow)
+        for _ in range(2):  # the second finds the run taken over, and would say so first of all
+            async with process(name, app) as zombie:
+                load = zombie.store.hold("read_journal")
+                await load.reached.wait()
+                await client.store.lapse(zombie.worker.id)
+                zombie.worker.on_fenced(zombie.worker.id)
+                await until(lambda: zombie.worker.is_working)
+                load.let_go()
+                await zombie.end_of(await zombie.start(flow))
+        assert [type(event) for event in await client.journal(uid)] == [RunStarted]
+
+
+async def test_a_run_adopted_too_late_is_not_worked(name) -> None:
+    """A worker that lost its lease while it reconciled does not go on with what it found."""
+    app = Module("")
+
+    @app.workflow(name="flow")
+    async def flow(ctx: Context) -> int:
+        return 7
+
+    async with process(name, app, works=False) as client, process(name, app) as zombie:
+        home, old = zombie.worker.home, zombie.worker.id
+        assert home is not None
+        claim = zombie.store.hold("claim")
+        uid = await client.start(flow)
+        await claim.reached.wait()  # the store says it is the worker's, and the worker does not know
+        adopt = zombie.store.hold("adopt")
+        reconciling = asyncio.create_task(home.reconcile(await zombie.store.list_owned(old), old))
+        await adopt.reached.wait()
+        await client.store.lapse(old)
+        zombie.worker.on_fenced(old)
+        await until(lambda: zombie.worker.is_working)
+        adopt.let_go()
+        await reconciling
+        assert zombie.hot(uid) is None
+        claim.let_go()
+        await zombie.end_of(uid)
+
+
+async def test_a_lease_that_ran_out_just_before_a_step_is_given_up(name) -> None:
+    """A worker whose lease ran out by its own clock, while the store would still renew it, drops its runs all the same:
+    a step it did not begin for that reason begins elsewhere, and is not forgotten."""
+    app = Module("")
+    gate = asyncio.Event()
+
+    async def work() -> None:
+        await gate.wait()
+
+    step = made(app, work)
+
+    @app.workflow(name="flow")
+    async def flow(ctx: Context) -> None:
+        await step()
+        await step()
+
+    async with process(name, app) as one:
+        uid = await one.start(flow)
+        old, heartbeat = one.worker.id, one.worker._heartbeat
+        assert heartbeat is not None
+        heartbeat._until_us = 0
+        gate.set()
+        assert type(await one.end_of(uid)) is RunCompleted
+        assert one.worker.id != old
+
+
+async def test_an_attempt_stopped_before_it_began_gives_its_place_back(name) -> None:
+    """A lease that is lost between the landing of an entry and the first breath of its step costs no place."""
+    app = Module("")
+
+    async def work() -> None:
+        pass
+
+    step = made(app, work)
+
+    @app.workflow(name="flow")
+    async def flow(ctx: Context) -> None:
+        await step()
+
+    async with process(name, app, concurrency=1) as one:
+        run = HotRun.answered
+
+        def fenced_at_once(self, draft, answer) -> None:
+            run(self, draft, answer)
+            HotRun.answered = run
+            one.worker.on_fenced(one.worker.id)
+
+        HotRun.answered = fenced_at_once
+        uid = await one.start(flow)
+        assert type(await one.end_of(uid)) is RunCompleted
+        assert one.worker.home is not None
+        assert one.worker.home.stepper.executing == 0
+
+
+async def test_a_step_in_line_for_its_next_attempt_keeps_its_run(name) -> None:
+    """A run whose step waits for a place to be tried again is not parked: nothing would wake it."""
+    app = Module("")
+    gate = asyncio.Event()
+
+    async def blocker() -> None:
+        await gate.wait()
+
+    async def flaky() -> None:
+        if current_step().attempt == 1:
+            raise RuntimeError("once")
+
+    block, flake = made(app, blocker), made(app, flaky, backoff=0.05)
+
+    @app.workflow(name="flow")
+    async def flow(ctx: Context) -> None:
+        await flake()
+
+    @app.workflow(name="blocking")
+    async def blocking(ctx: Context) -> None:
+        await block()
+
+    async with process(name, app, concurrency=1) as one:
+        uid = await one.start(flow)
+        await until_event(one, uid, StepFailed)
+        other = await one.start(blocking)
+        await until(lambda: (hot := one.hot(uid)) is None or len(one.worker.home.stepper._line) > 0)
+        one.worker.home.clock.set(one.worker.home.clock.now_us() + 3_000_000)  # it has rested for long enough
+        one.worker.home.sweep()
+        gate.set()
+        await one.end_of(other)
+        assert type(await one.end_of(uid, 5.0)) is RunCompleted

@@ -25,7 +25,7 @@ __all__ = ["OpenStep", "OpenSteps"]
 class OpenStep:
     """A step without an outcome."""
 
-    __slots__ = ("attempt", "base", "is_lost", "retry_at")
+    __slots__ = ("attempt", "base", "is_waiting", "retry_at")
 
     def __init__(self, attempt: int, base: int) -> None:
         self.attempt = attempt
@@ -34,12 +34,13 @@ class OpenStep:
         """Attempts of earlier budgets: attempt `base + 1` is the first of this one."""
         self.retry_at: int | None = None
         """It failed, and is due again then."""
-        self.is_lost = False
+        self.is_waiting = False
+        """Its latest attempt is over (lost, or failed and due again), and the next one waits for a place."""
 
     @property
     def is_begun(self) -> bool:
         """An attempt is on record and has no outcome."""
-        return self.attempt > self.base and self.retry_at is None and not self.is_lost
+        return self.attempt > self.base and self.retry_at is None and not self.is_waiting
 
     @property
     def used(self) -> int:
@@ -77,11 +78,11 @@ class OpenSteps(dict[str, OpenStep]):
         elif kind is AttemptStarted:
             step = self.get(event.key)  # type: ignore[union-attr]
             if step is not None:
-                step.attempt, step.retry_at, step.is_lost = event.attempt, None, False  # type: ignore[union-attr]
+                step.attempt, step.retry_at, step.is_waiting = event.attempt, None, False  # type: ignore[union-attr]
         elif kind is StepLost:
             step = self.get(event.key)  # type: ignore[union-attr]
             if step is not None:
-                step.is_lost = True
+                step.is_waiting = True
         elif kind is Reopening:
             self._apply_reopening(event)  # type: ignore[arg-type]
 
@@ -96,7 +97,7 @@ class OpenSteps(dict[str, OpenStep]):
             self.pop(key, None)
         for key, step in self.items():
             step.attempt = step.base = max(self._highest.get(key, 0), step.attempt)
-            step.retry_at, step.is_lost = None, False
+            step.retry_at, step.is_waiting = None, False
 
     def note_highest(self, events: Iterable[Event]) -> None:
         """Before folding a spliced journal: the highest attempt of every key in the whole one, dropped parts included.

@@ -97,7 +97,7 @@ class Draft:
         if step is None or step.is_begun or pending is None:
             run.home.stepper.release()
             return
-        step.attempt, step.retry_at, step.is_lost = event.attempt, None, False
+        step.attempt, step.retry_at, step.is_waiting = event.attempt, None, False
         self.starts.append((pending, event.attempt))
         self.events.append(event)
 

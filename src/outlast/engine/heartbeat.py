@@ -61,14 +61,15 @@ class Heartbeat(threading.Thread):
             if wait_s < 0:
                 self._until_us = 0
                 if not self._stop_now.is_set():
-                    _log.warning("worker %s lost its lease: it drops its work and comes back", self._worker_id)
                     self._on_fenced(self._worker_id)
                 return
 
     def _beat(self, every_s: float) -> float:
         """Renew once; answers how long to wait for the next time, or -1: fenced."""
+        if not self.holds_lease():
+            return -1  # it never revives, though the store might still renew it: steps may have been held back for that
         sent_at = boottime_us()
-        if self._stalled_us() > self._lease_us // 2 and self.holds_lease():
+        if self._stalled_us() > self._lease_us // 2:
             return every_s / 4  # a loop that does not move must not keep its runs for ever (PROTOCOL F38)
         try:
             now = self._store.renew(self._worker_id, self._lease_us)

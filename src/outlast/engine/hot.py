@@ -123,6 +123,7 @@ class HotRun:
         if self.home.stepper.reserve():
             self.queue.append(AttemptStarted(self.now_us(), key, step.attempt + 1))
         else:
+            step.retry_at, step.is_waiting = None, True  # no time wakes it any more, so it must not be parked
             self._wanted.append(key)
 
     def retry_later(self, key: str, retry_at: int) -> None:

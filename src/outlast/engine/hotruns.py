@@ -75,6 +75,9 @@ class HotRuns:
         self.survivors = 0
         """Coroutines that would not die when their body was evicted."""
         self._holds: Callable[[], bool] = lambda: True
+        self.lose_lease: Callable[[], None] = lambda: None
+        """The lease was found to have run out: what was on record and did not happen for that must be given up, even if
+        the store would still renew it. Else nobody would ever do it."""
         self._runs: dict[str, HotRun] = {}
         self._resting: collections.OrderedDict[str, HotRun] = collections.OrderedDict()
         self._parking = 0
@@ -104,8 +107,9 @@ class HotRuns:
         if len(self._runs) > max(self.max_hot, 1):
             self._make_room()
 
-    def use_lease(self, holds: Callable[[], bool]) -> None:
-        self._holds = holds
+    def use_lease(self, holds: Callable[[], bool], lose: Callable[[], None]) -> None:
+        """`holds` says whether the lease is held; `lose` is called when it turned out not to be."""
+        self._holds, self.lose_lease = holds, lose
 
     def holds_lease(self) -> bool:
         """Whether this worker still holds its lease: asked just before user code is entered."""

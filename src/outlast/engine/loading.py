@@ -269,7 +269,7 @@ class Loader:
             else:
                 now = run.now_us()
                 draft.events.append(StepLost(now, key, step.attempt))
-                step.is_lost = True
+                step.is_waiting = True
                 pending = machine.pending[key]
                 failure = self._judge_lost(run, pending, step.used)
                 if failure is None:

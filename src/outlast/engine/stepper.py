@@ -42,7 +42,7 @@ PROGRESS_EVERY_US = 1_000_000
 class Attempt:
     """One execution of a step."""
 
-    __slots__ = ("alarm", "call", "info", "key", "number", "progress_at", "run", "stopped", "task")
+    __slots__ = ("alarm", "call", "info", "is_begun", "key", "number", "progress_at", "run", "stopped", "task")
 
     def __init__(self, run: HotRun, pending: PendingStep, number: int) -> None:
         self.run = run
@@ -52,6 +52,8 @@ class Attempt:
         self.task: asyncio.Task[None] | None = None
         self.info: StepInfo | None = None
         self.alarm: asyncio.TimerHandle | None = None
+        self.is_begun = False
+        """Its task has had a turn."""
         self.stopped = ""
         """Why it was told to stop: `cancelled`, `timeout`, `heartbeat` or `lost`."""
         self.progress_at = 0
@@ -136,15 +138,20 @@ class Stepper:
         attempt.stopped = why
         if attempt.info is not None:
             attempt.info.stop(why)
-        if attempt.task is not None and (attempt.call.is_async or why != "cancelled"):
-            attempt.task.cancel()
+        if attempt.is_begun and attempt.task is not None and (attempt.call.is_async or why != "cancelled"):
+            attempt.task.cancel()  # a task that has not begun would end without a word, and keep its place
 
     async def _execute(self, attempt: Attempt) -> None:
-        home, run, call = self._home, attempt.run, attempt.call
+        home, call = self._home, attempt.call
+        attempt.is_begun = True
+        began_at = home.clock.now_us()
+        if attempt.stopped:
+            self._ended(attempt, began_at, None, asyncio.CancelledError())
+            return
         if not home.holds_lease():
             self._done(attempt)
+            home.lose_lease()
             return
-        began_at = home.clock.now_us()
         settings = call.settings
         try:
             info = attempt.info = self._info(attempt, began_at)

@@ -120,7 +120,9 @@ class Worker:
             threading.get_ident(), lease_us=settings.lease_us, log=engine.log, describe_current=home.stepper.describe
         )
         home.watchdog.start(loop)
-        home.use_lease(lambda: self._heartbeat is not None and self._heartbeat.holds_lease())
+        home.use_lease(
+            lambda: self._heartbeat is not None and self._heartbeat.holds_lease(), lambda: self.on_fenced(self.id)
+        )
         await self._register()
         self._tasks = [
             loop.create_task(self._claim_for_ever(), name="outlast-claims"),
@@ -207,6 +209,7 @@ class Worker:
         """The lease is lost: nothing of it is ours. Drop it, then come back under another id."""
         if worker_id != self.id or self._fenced.is_set() or self.home is None:
             return
+        self.engine.log.warning("worker %s lost its lease: it drops its work and comes back", worker_id)
         self._fenced.set()
         self.engine.writer.worker_id = None
         if self._heartbeat is not None:
