@@ -1,5 +1,8 @@
 """What a record of an error holds, how large it gets, and classes that are not loaded (SPEC R8)."""
 
+# pyright: reportAttributeAccessIssue=false, reportArgumentType=false, reportMissingImports=false
+# (what is rebuilt is only known to be an Exception, and one module is made by a fixture)
+
 import sys
 import types
 from concurrent.futures import ThreadPoolExecutor

@@ -1,5 +1,8 @@
 """Exceptions as data, and back (SPEC R8)."""
 
+# pyright: reportAttributeAccessIssue=false
+# (authors set attributes on exceptions, and what is rebuilt is only known to be an Exception)
+
 import asyncio
 import datetime as dt
 import json

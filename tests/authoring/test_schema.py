@@ -1,5 +1,8 @@
 """Types: which can be decoded, and how people are told (SPEC D1)."""
 
+# pyright: reportUndefinedVariable=false
+# (a name that is not defined is one of the cases)
+
 import collections
 import datetime as dt
 import enum

@@ -1,5 +1,8 @@
 """Arguments of calls: stored by name, compared, read again (SPEC S11, S12)."""
 
+# pyright: reportArgumentType=false, reportUndefinedVariable=false
+# (wrong calls, defaults and names are the cases)
+
 import datetime as dt
 import inspect
 import json

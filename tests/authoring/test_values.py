@@ -1,5 +1,8 @@
 """What is written in one way, and what cannot be written at all (SPEC S12, D4)."""
 
+# pyright: reportArgumentType=false
+# (wrong values are the cases)
+
 import collections
 import json
 import subprocess

@@ -69,7 +69,7 @@ def test_every_error_is_in_the_tree_by_whose_problem_it_is():
     """The code, the run, the store or the settings; but for the control flow in bodies."""
     for kind in CONCRETE:
         assert issubclass(kind, DefinitionError | RunError | StoreError | ConfigError | BodyStopped)
-        assert kind.__name__ in errors.__doc__
+        assert kind.__name__ in str(errors.__doc__)
 
 
 def test_no_except_exception_swallows_control_flow():

@@ -1,5 +1,8 @@
 """Whether and when an attempt is followed by another (SPEC S2, S3, S4)."""
 
+# pyright: reportAttributeAccessIssue=false
+# (authors set attributes on exceptions)
+
 from dataclasses import FrozenInstanceError
 from datetime import timedelta
 
