@@ -1,0 +1,54 @@
+"""The command: runs the checks, and fails if one found something wrong. Layer: cli.
+
+The checks of the file come first, and write nothing: they work, and say why, where the store itself cannot be opened.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+
+import click
+
+from outlast.cli.doctor.findings import Finding, Level
+from outlast.cli.doctor.sqlite_file import check_file
+from outlast.cli.doctor.store import check_store
+from outlast.cli.exits import ExitCode
+from outlast.cli.options import Settings, shared_options
+from outlast.cli.output import STYLES, Output
+from outlast.cli.store_choice import choose_url, sqlite_file
+
+__all__ = ["doctor"]
+
+
+@click.command()
+@shared_options
+@click.pass_obj
+def doctor(settings: Settings) -> ExitCode:
+    """Check the store, its workers and its runs, and say what to do. Exits 1 if something is wrong."""
+    output = settings.output()
+    url = choose_url(settings.store)
+    findings: list[Finding] = []
+    may_open = True
+    if sqlite_file(url) is not None:
+        findings, may_open = check_file(url)
+    if may_open:
+        findings += asyncio.run(check_store(url))
+    output.emit({"store": url, "findings": findings})
+    _tell(output, url, findings)
+    is_wrong = any(finding.level is Level.WRONG for finding in findings)
+    return ExitCode.FAILED if is_wrong else ExitCode.COMPLETED
+
+
+def _tell(output: Output, url: str, findings: list[Finding]) -> None:
+    output.say(f"Store {url}")
+    for finding in findings:
+        output.say(f"{finding.level:<6} {finding.check}: {finding.text}", style=STYLES.get(finding.level))
+        if finding.todo:
+            output.say(f"       {finding.todo}")
+    counts = Counter(finding.level for finding in findings)
+    found = counts[Level.WRONG]
+    if not found:
+        output.say("Nothing is wrong.")
+    else:
+        output.say(f"{found} thing{'s are' if found > 1 else ' is'} wrong.")

@@ -1,0 +1,111 @@
+"""`outlast runs` and `outlast workers`: what there is. Layer: cli."""
+
+from __future__ import annotations
+
+import asyncio
+from datetime import UTC, datetime
+from typing import Any
+
+import click
+
+from outlast.cli.exits import ExitCode
+from outlast.cli.options import Settings, attributes_option, shared_options
+from outlast.cli.output import ago, show_instant, table
+from outlast.cli.store_choice import existing_store
+from outlast.core.states import RunStatus
+from outlast.run import RunSummary
+from outlast.run.options import Attributes
+from outlast.run.records import RunPage, WorkerInfo
+
+__all__ = ["runs", "workers"]
+
+
+@click.command()
+@click.option("--workflow", help="Of this workflow, by its registered name.")
+@click.option(
+    "--status",
+    "statuses",
+    multiple=True,
+    type=click.Choice([str(status) for status in RunStatus]),
+    metavar="STATUS",
+    help=f"One of {', '.join(RunStatus)}; as often as wanted.",
+)
+@click.option("--user", help="Started by this user.")
+@attributes_option("With this attribute; of several, all must be equal.")
+@click.option("--waiting-on", help="What it waits for; may end with *, as in 'sleep *'.")
+@click.option("--parent", help="Children of the run with this uid.")
+@click.option("--limit", type=int, default=50, show_default=True, help="At most so many.")
+@click.option("--after", help="The next page: what the page before ended with.")
+@shared_options
+@click.pass_obj
+def runs(settings: Settings, /, **filters: Any) -> ExitCode:
+    """List runs, newest first.
+
+    It shows rows, which change when a run starts, parks, is suspended or ends: what a run is doing right now, `outlast
+    show RUN` says.
+    """
+    output = settings.output()
+    app = existing_store(settings.store)
+    attributes: Attributes = dict(filters.pop("attributes"))
+    filters["status"] = filters.pop("statuses") or None
+
+    async def read() -> RunPage:
+        async with app:
+            return await app.runs(attributes=attributes, **filters)
+
+    page = asyncio.run(read())
+    output.emit(page)
+    if not page.runs:
+        output.say("There are no such runs." if any(filters.values()) or attributes else "There are no runs yet.")
+        return ExitCode.COMPLETED
+    now = datetime.now(UTC)
+    output.draw(
+        table(("id", "workflow", "status", "waiting on", "created", "updated"), (_row(run, now) for run in page.runs))
+    )
+    if page.next is not None:
+        output.say(f"There are more: --after {page.next}")
+    return ExitCode.COMPLETED
+
+
+def _row(run: RunSummary, now: datetime) -> tuple[str, ...]:
+    waits = run.waiting_on
+    if run.status is RunStatus.FAILED and run.error:
+        waits = " ".join(run.error.split())
+    return run.id, run.workflow, run.status, waits, ago(run.created_at, now), ago(run.updated_at, now)
+
+
+@click.command()
+@shared_options
+@click.pass_obj
+def workers(settings: Settings) -> ExitCode:
+    """List workers: those alive, and the dead that nobody has taken over from yet."""
+    output = settings.output()
+    app = existing_store(settings.store)
+
+    async def read() -> list[WorkerInfo]:
+        async with app:
+            return await app.workers()
+
+    found = asyncio.run(read())
+    output.emit(found)
+    if not found:
+        output.say("There are no workers. Start one: outlast worker MODULE.")
+        return ExitCode.COMPLETED
+    now = datetime.now(UTC)
+    columns = ("worker", "status", "host", "pid", "queues", "functions", "python", "started", "lease ends")
+    rows = (
+        (
+            worker.id,
+            "alive" if worker.is_alive else "lost",
+            worker.host,
+            worker.pid,
+            ", ".join(worker.queues),
+            len(worker.functions),
+            worker.python,
+            ago(worker.started_at, now),
+            show_instant(worker.expires_at),
+        )
+        for worker in found
+    )
+    output.draw(table(columns, rows))
+    return ExitCode.COMPLETED

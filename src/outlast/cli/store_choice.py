@@ -1,0 +1,56 @@
+"""Which store a command works on. Layer: cli.
+
+What always holds: a command that only looks or steers never makes a store: a wrong `--store` is told, not obeyed.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from outlast.app import DEFAULT_URL, Outlast
+from outlast.cli.exits import CommandError, ExitCode
+from outlast.cli.target import Target
+from outlast.stores.sqlite.settings import parse_url
+
+__all__ = ["app_on", "choose_url", "existing_store", "on_store", "sqlite_file"]
+
+
+def choose_url(given: str | None) -> str:
+    """Of a command without a module: what `--store` says, else `$OUTLAST_URL`, else the default."""
+    return given or os.environ.get("OUTLAST_URL") or DEFAULT_URL
+
+
+def app_on(app: Outlast, given: str | None) -> Outlast:
+    """The app, on the store that `--store` says; else on its own."""
+    if given is None or given == app.url:
+        return app
+    moved = Outlast(given, dev=app.dev)
+    moved.include(app)
+    for name, executor in app._executors.items():  # noqa: SLF001 - the same app, but for its store
+        moved.executor(name, executor)
+    return moved
+
+
+def on_store(target: Target, given: str | None) -> Target:
+    """The same for a workflow and its app."""
+    return Target(app_on(target.app, given), target.workflow)
+
+
+def existing_store(given: str | None) -> Outlast:
+    """An app without any code, to look at runs and to steer them. Raises CommandError where there is no store."""
+    url = choose_url(given)
+    if url.startswith("memory:"):
+        problem = "A store in memory is seen by its own process alone"
+        todo = "Name a store of files or a server: --store sqlite:///FILE."
+        raise CommandError("STORE_NOT_FOUND", problem, url, todo, ExitCode.USAGE)
+    path = sqlite_file(url)
+    if path is not None and not path.exists():
+        todo = "Name the right one with --store or $OUTLAST_URL; `outlast run`, `worker` or `migrate` makes one."
+        raise CommandError("STORE_NOT_FOUND", "There is no store yet", f"{url}, the file {path}", todo)
+    return Outlast(url)
+
+
+def sqlite_file(url: str) -> Path | None:
+    """The file of an SQLite store; None for others. Raises InvalidSetting for a URL that cannot be."""
+    return parse_url(url).path if url.startswith("sqlite:") else None

@@ -1,0 +1,197 @@
+"""Working one run in this process, watched until it ends, is suspended, or is left. Layer: cli. For `run` and `retry`.
+
+What always holds: however the watching ends, the run is kept, and what this process held of it is handed back; what is
+said about it last tells how to go on.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import enum
+import shlex
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any
+
+from outlast.app import DEFAULT_URL, Outlast
+from outlast.cli.exits import ExitCode, exit_code_of_status
+from outlast.cli.output import STYLES, Output, show_duration, show_error, show_value
+from outlast.cli.progress import View, make_view
+from outlast.cli.stopping import Stopping
+from outlast.core.durations import Duration, parse_duration
+from outlast.core.states import RunStatus
+from outlast.core.timeline import Kind
+from outlast.engine.worker import Worker
+from outlast.run import Run, RunInfo, TimelineItem
+
+__all__ = ["Watch", "command_line", "stop_steps", "work_run"]
+
+SETTLE_S = 1.0
+"""How long a suspension may last before it is taken for one: a worker that comes with the missing code lifts it."""
+
+
+class _End(enum.Enum):
+    """Why the watching ended."""
+
+    ENDED = enum.auto()
+    """Or suspended: the run's status says it."""
+    TIMED_OUT = enum.auto()
+    INTERRUPTED = enum.auto()
+
+
+@dataclass
+class Watch:
+    """What is to be watched, and how."""
+
+    app: Outlast
+    output: Output
+    begin: Callable[[], Awaitable[Run[Any]]]
+    """Starts the run, or finds it, once the app is open."""
+    timeout: Duration | None
+    grace: Duration
+    go_on: Callable[[str], str]
+    """The command that goes on with the run of this id."""
+
+
+async def work_run(watch: Watch, stopping: Stopping) -> ExitCode:
+    """Work the run here. Raises what `begin` raises; and what the store raises."""
+    main = asyncio.current_task()
+    assert main is not None
+    stopping.on_first = main.cancel  # type: ignore[assignment]
+    try:
+        async with watch.app.worker(grace=watch.grace) as worker:
+            stopping.hurry = lambda: stop_steps(worker)
+            return await _watch(watch, stopping, worker)
+    except asyncio.CancelledError:
+        if not stopping.is_asked:
+            raise
+        main.uncancel()
+        watch.output.note("Interrupted before the run was started.")
+        return ExitCode.INTERRUPTED
+
+
+async def _watch(watch: Watch, stopping: Stopping, worker: Worker) -> ExitCode:
+    main = asyncio.current_task()
+    run: Run[Any] | None = None
+    end, watcher = _End.ENDED, _Watcher()
+    timeout_s = None if watch.timeout is None else parse_duration(watch.timeout) / 1_000_000
+    limit = asyncio.timeout(timeout_s)
+    try:
+        async with limit:
+            run = await watch.begin()
+            await watcher.follow(run, make_view(watch.output, f"{run.workflow}  {run.id}"))
+    except TimeoutError:
+        if not limit.expired():
+            raise
+        end = _End.TIMED_OUT
+    except asyncio.CancelledError:
+        if not stopping.is_asked or run is None:
+            raise
+        assert main is not None
+        main.uncancel()
+        end = _End.INTERRUPTED
+    finally:  # from here on, asking to stop means not to wait: handing back must not be cut short
+        stopping.on_first = lambda: stop_steps(worker)
+    if run is None:
+        watch.output.note(f"The run could not be started within {watch.timeout}.")
+        return ExitCode.WAITING
+    return _tell_end(watch, await run.status(), end, watcher.suspension)
+
+
+def stop_steps(worker: Worker) -> None:
+    """Give up the steps that execute here, so that a drain under way need not wait for them."""
+    if worker.home is not None:
+        worker.home.stepper.stop_all("lost")
+
+
+class _Watcher:
+    """Follows a run's events."""
+
+    def __init__(self) -> None:
+        self.suspension: TimelineItem | None = None
+        self._is_suspended = asyncio.Event()
+
+    async def follow(self, run: Run[Any], view: View) -> None:
+        """Until the run has ended, or stays suspended."""
+        with view.showing():
+            reader = asyncio.create_task(self._read(run, view))
+            try:
+                while not reader.done():
+                    await self._until_suspended(reader)
+                    if not reader.done():
+                        await asyncio.wait({reader}, timeout=SETTLE_S)
+                    if self._is_suspended.is_set() and (await run.status()).status is RunStatus.SUSPENDED:
+                        return
+            finally:
+                reader.cancel()
+                with contextlib.suppress(asyncio.CancelledError):
+                    await reader
+
+    async def _until_suspended(self, reader: asyncio.Task[None]) -> None:
+        suspended = asyncio.create_task(self._is_suspended.wait())
+        try:
+            await asyncio.wait({reader, suspended}, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            suspended.cancel()
+
+    async def _read(self, run: Run[Any], view: View) -> None:
+        async for item in run.events():
+            view.take(item)
+            if item.step is None and item.kind is Kind.SUSPENDED:
+                self.suspension = item
+                self._is_suspended.set()
+            elif item.step is None and item.kind in {Kind.RESUMED, Kind.CANCEL_REQUESTED}:
+                self._is_suspended.clear()
+
+
+# --- the last word ----------------------------------------------------------------------------------------------------
+
+
+def _tell_end(watch: Watch, info: RunInfo, end: _End, suspension: TimelineItem | None) -> ExitCode:
+    output, url = watch.output, watch.app.url
+    output.emit(info)
+    if end is _End.ENDED or info.status in {RunStatus.COMPLETED, RunStatus.FAILED, RunStatus.CANCELLED}:
+        _tell_status(output, info, url, suspension)
+        return exit_code_of_status(info.status)
+    waits = f", waiting on {info.waiting_on}" if info.waiting_on else ""
+    if end is _End.TIMED_OUT:
+        output.note(f"Run {info.id} has not ended within {watch.timeout}: it is {info.status}{waits}. It is kept.")
+    else:
+        output.note(f"Interrupted: run {info.id} is {info.status}{waits}. It is kept.")
+    output.note(f"  Go on with it: {watch.go_on(info.id)}")
+    return ExitCode.WAITING if end is _End.TIMED_OUT else ExitCode.INTERRUPTED
+
+
+def _tell_status(output: Output, info: RunInfo, url: str, suspension: TimelineItem | None) -> None:
+    took = info.finished_at - info.started_at if info.finished_at and info.started_at else None
+    tail = f" in {show_duration(max(took, timedelta(0)))}" if took is not None else ""
+    output.say(f"Run {info.id} is {info.status}{tail}", style=STYLES.get(info.status))
+    match info.status:
+        case RunStatus.COMPLETED:
+            if not output.as_json:
+                output.say(show_value(info.output))
+        case RunStatus.SUSPENDED:
+            _tell_suspension(output, info, url, suspension)
+        case RunStatus.CANCELLED:
+            if info.error is not None:
+                output.note(show_error(info.error))
+        case _ if info.error is not None:
+            output.note(info.error.traceback.rstrip() or show_error(info.error))
+            output.note(f"  See all attempts: {command_line('show', info.id, url=url)}")
+            output.note(f"  Go on from the failure: {command_line('retry', info.id, url=url)}")
+        case _:
+            pass
+
+
+def _tell_suspension(output: Output, info: RunInfo, url: str, suspension: TimelineItem | None) -> None:
+    detail = suspension.detail if suspension is not None else ""
+    output.note(f"{info.waiting_on}: {detail}" if detail else info.waiting_on)
+    output.note(f"  Put it right, then: {command_line('resume', info.id, url=url)}")
+
+
+def command_line(*words: str, url: str) -> str:
+    """A command for people to copy; with `--store` where the default would be another one."""
+    more = () if url == DEFAULT_URL or "@" in url else ("--store", url)  # a URL with a password is not repeated
+    return shlex.join(("outlast", *words, *more))

@@ -1,0 +1,112 @@
+"""`outlast worker`: work the runs of an app until told to stop. Layer: cli."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from typing import Any
+
+import click
+
+from outlast.app import Outlast
+from outlast.cli.exits import ExitCode
+from outlast.cli.hashseed import fix_hash_seed, reexec_option
+from outlast.cli.logs import log_level_option, set_up_logging
+from outlast.cli.options import Settings, read_duration, shared_options
+from outlast.cli.output import Output
+from outlast.cli.stopping import Stopping, run_stoppable
+from outlast.cli.store_choice import app_on
+from outlast.cli.target import load_app
+from outlast.cli.watching import stop_steps
+from outlast.engine.worker import Worker
+
+__all__ = ["worker"]
+
+
+@click.command()
+@click.argument("target", metavar="MODULE[:APP]")
+@click.option("--queue", "queues", multiple=True, metavar="NAME", help="A queue to serve; as often as wanted.")
+@click.option("--concurrency", type=int, default=200, show_default=True, help="Steps executing at once.")
+@click.option("--threads", type=int, default=32, show_default=True, help="Plain functions among them.")
+@click.option("--max-hot", type=int, default=10_000, show_default=True, help="Runs kept in memory.")
+@click.option(
+    "--lease",
+    type=read_duration,
+    metavar="DURATION",
+    default="10s",
+    show_default=True,
+    help="If this worker dies, others wait this long.",
+)
+@click.option(
+    "--grace",
+    type=read_duration,
+    metavar="DURATION",
+    default="30s",
+    show_default=True,
+    help="How long running steps may go on when it is told to stop.",
+)
+@log_level_option
+@reexec_option
+@shared_options
+@click.pass_obj
+def worker(settings: Settings, /, target: str, *, no_reexec: bool, log_level: str | None, **options: Any) -> ExitCode:
+    """Work the runs of MODULE's app until SIGTERM or SIGINT.
+
+    Told to stop, it claims no more, lets running steps end within --grace, and hands the rest back at once. A second
+    signal does not wait for them.
+    """
+    fix_hash_seed(settings, no_reexec=no_reexec)
+    output = settings.output()
+    with output.reserved():
+        app = app_on(load_app(target), settings.store)
+        set_up_logging(log_level, default="info")
+        options["queues"] = options["queues"] or ("default",)
+        return run_stoppable(lambda stopping: _work(app, output, stopping, options))
+
+
+async def _work(app: Outlast, output: Output, stopping: Stopping, options: dict[str, Any]) -> ExitCode:
+    main = asyncio.current_task()
+    assert main is not None
+    asked = asyncio.Event()
+    stopping.on_first = main.cancel  # type: ignore[assignment]  # nothing is held until the worker is ready
+    try:
+        async with app.worker(**options) as worker:
+            stopping.on_first, stopping.hurry = asked.set, lambda: stop_steps(worker)
+            _tell_ready(app, output, worker)
+            await asked.wait()
+            _tell_draining(output, worker, options["grace"])
+    except asyncio.CancelledError:
+        if not stopping.is_asked:
+            raise
+        main.uncancel()
+    code = ExitCode.INTERRUPTED if stopping.count > 1 else ExitCode.COMPLETED
+    output.emit({"event": "stopped" if code else "drained"})
+    output.say("stopped without waiting for its steps" if code else "drained: everything is handed back")
+    return code
+
+
+def _tell_ready(app: Outlast, output: Output, worker: Worker) -> None:
+    workflows = [workflow.name for workflow in app.iter_workflows()]
+    queues = worker.settings.queues
+    output.emit(
+        {
+            "event": "ready",
+            "worker": worker.id,
+            "pid": os.getpid(),
+            "store": app.url,
+            "queues": queues,
+            "functions": app.functions(),
+        }
+    )
+    known = f"{len(workflows)} workflow{'s' if len(workflows) != 1 else ''}"
+    served = f"queue{'s' if len(queues) != 1 else ''} {', '.join(queues)}"
+    output.say(f"ready: worker {worker.id} (pid {os.getpid()}) serves {served} with {known}, store {app.url}")
+
+
+def _tell_draining(output: Output, worker: Worker, grace: str | float) -> None:
+    executing = worker.home.stepper.executing if worker.home is not None else 0
+    output.emit({"event": "draining", "executing": executing})
+    if executing:
+        steps = "1 step" if executing == 1 else f"{executing} steps"
+        waits = f"{grace:g}s" if isinstance(grace, float) else grace
+        output.say(f"draining: {steps} may go on for {waits}; a second signal stops now")
