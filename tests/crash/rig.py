@@ -1,4 +1,4 @@
-"""Two processes as far as the store can tell, in one: engines of their own over one memory store, whose calls can be held.
+"""Two processes, as far as the store can tell: engines of their own over one memory store, whose calls can be held.
 
 Races between a worker and the rest of the world are decided here, call by call, where killing real processes would hit
 them once in a thousand times. `HeldStore` is the memory store; a held call has not happened yet (`before=True`), or has

@@ -212,9 +212,11 @@ async def test_a_step_in_line_for_its_next_attempt_keeps_its_run(name) -> None:
         uid = await one.start(flow)
         await until_event(one, uid, StepFailed)
         other = await one.start(blocking)
-        await until(lambda: (hot := one.hot(uid)) is None or len(one.worker.home.stepper._line) > 0)
-        one.worker.home.clock.set(one.worker.home.clock.now_us() + 3_000_000)  # it has rested for long enough
-        one.worker.home.sweep()
+        home = one.worker.home
+        assert home is not None
+        await until(lambda: one.hot(uid) is None or home.stepper._line)
+        home.clock.set(home.clock.now_us() + 3_000_000)  # it has rested for long enough
+        home.sweep()
         gate.set()
         await one.end_of(other)
         assert type(await one.end_of(uid, 5.0)) is RunCompleted

@@ -205,6 +205,8 @@ class Fold:
         self.view.status, self.view.suspension = RunStatus.SUSPENDED, event
 
     def _take_resumed(self, _event: RunResumed) -> None:
+        if self.view.suspension is not None:
+            self.view.recoveries = 0
         self._lift_suspension()
 
     def _take_cancel(self, event: CancelRequested) -> None:

@@ -18,6 +18,7 @@ from outlast.core.events import (
     RunCompleted,
     RunFailed,
     RunSuspended,
+    SleepStarted,
     StepCancelled,
     StepStarted,
 )
@@ -36,7 +37,7 @@ ENDS = {RunCompleted: RunStatus.COMPLETED, RunFailed: RunStatus.FAILED, RunCance
 class Draft:
     """An entry until the store has answered."""
 
-    __slots__ = ("cancels", "end", "events", "handed_over", "is_released", "is_resumed", "mark", "new", "places", "starts")
+    __slots__ = ("cancels", "end", "events", "is_released", "is_resumed", "mark", "new", "places", "starts")
 
     def __init__(self) -> None:
         self.events: list[Event] = []
@@ -51,8 +52,6 @@ class Draft:
         self.new: NewRun | None = None
         self.is_resumed = False
         self.is_released = False
-        self.handed_over = ""
-        """Deploy fingerprint that cannot serve the run: it is released for others."""
 
     # --- what goes in -------------------------------------------------------------------------------------------------
 
@@ -64,6 +63,8 @@ class Draft:
                 command = self._place(run, machine, command)  # type: ignore[arg-type]
             elif kind is StepCancelled:
                 self._give_up(run, command.key)  # type: ignore[union-attr]
+            elif kind is SleepStarted:
+                run.sleeps[command.timer] = command.until  # type: ignore[union-attr]
             self.events.append(command)
 
     def _place(self, run: HotRun, machine: Machine, command: StepStarted) -> StepStarted:
@@ -117,17 +118,15 @@ class Draft:
         status = ENDS.get(type(last))  # type: ignore[arg-type]
         if status is not None:
             self.end = last  # type: ignore[assignment]
+            self.drop(run)
             return RowChange(status=status, waiting_on="", ended=True, error=_summary(last))
         if type(last) is RunSuspended:
             self.is_released = not (run.running or self.starts)
             release = Release(run.epoch, run.seen) if self.is_released else None
             return RowChange(status=RunStatus.SUSPENDED, waiting_on=run.suspended_on, release=release)
-        if self.handed_over:
-            self.is_released = True
-            release = Release(run.epoch, run.seen, run.now_us())
-            return RowChange(waiting_on="", release=release, unfit=self.handed_over)
         if self.is_resumed:
-            return RowChange(status=RunStatus.RUNNING, waiting_on="")
+            run.recoveries = 0
+            return RowChange(status=RunStatus.RUNNING, waiting_on="", recovered=True)
         if run.recoveries and run.has_progressed:
             run.recoveries = 0
             return RowChange(recovered=True)

@@ -22,6 +22,7 @@ from outlast.core.events import (
     CancelRequested,
     Command,
     Event,
+    RunCancelled,
     RunResumed,
     RunSuspended,
     StepFailed,
@@ -30,6 +31,7 @@ from outlast.core.events import (
     TimerFired,
     encode_events,
 )
+from outlast.core.view import suspension_text, waiting_text
 from outlast.engine.draft import Draft
 from outlast.engine.ids import new_mark
 from outlast.errors import BodyStopped, NonDeterminism, StoreRefused
@@ -54,7 +56,7 @@ class HotRun:
         "__weakref__", "_alarm", "_due_us", "_in_flight", "_retries", "_wanted", "consumed", "end", "epoch",
         "has_progressed", "home", "is_dropped", "is_loading", "known", "last_at", "machine", "mark", "missing_function",
         "on_answer", "owner", "queue", "recoveries", "replay_us", "rested_at", "running", "seen", "seq", "started", "steps",
-        "suspended", "suspended_on", "uid",
+        "sleeps", "suspended", "suspended_on", "uid", "unfit",
     )  # fmt: skip
 
     def __init__(self, home: HotRuns, uid: str, epoch: int, *, recoveries: int = 0) -> None:
@@ -85,6 +87,10 @@ class HotRun:
         """Code; the body is not moved, outcomes are still recorded."""
         self.suspended_on = ""
         self.missing_function = ""
+        self.unfit = ""
+        """Fingerprint of this deploy, once it turned out not to know what the run needs: it is left to others."""
+        self.sleeps: dict[int, int] = {}
+        """Sleeps under way: ordinal of the timer, and until when."""
         self.end: Command | None = None
         self.has_progressed = False
         self.rested_at = 0
@@ -142,7 +148,7 @@ class HotRun:
         """Feed what has arrived, and submit what came of it."""
         if self._in_flight is not None or self.is_loading or self.is_dropped:
             return
-        if self.machine is None and not self.suspended:
+        if self.machine is None and not self.is_aside:
             if self.queue or self._is_due():
                 self.home.load_again(self)
             return
@@ -164,14 +170,11 @@ class HotRun:
         """Loaded: write what the load found, and what the body asks for beyond its journal."""
         if self.machine is not None:
             draft.absorb(self, self.machine, commands)
-        elif commands:
-            draft.events += commands
-        if not (commands and self.machine is None):
-            self._think(draft)
+        self._think(draft)
         self._submit_or_rest(draft)
 
     def _submit_or_rest(self, draft: Draft) -> None:
-        if draft.events or self.consumed or draft.handed_over:
+        if draft.events or self.consumed:
             self.submit(draft)
         else:
             draft.places, self._wanted = self._wanted, draft.places
@@ -179,7 +182,7 @@ class HotRun:
             self._rest()
 
     def _think(self, draft: Draft) -> None:
-        if self.suspended or self.machine is None:
+        if self.machine is None:
             self._record(draft)
         else:
             self._guard(draft, self._feed_all)
@@ -222,7 +225,7 @@ class HotRun:
                 del self.steps[event.key]  # type: ignore[union-attr]
                 self._move(draft, machine, event)
             else:
-                draft.events.append(StepSettled(event.at, event.key, event.attempt, event.value))  # type: ignore[union-attr]
+                draft.events.append(_settled(event))  # type: ignore[arg-type]
         elif kind is StepFailed:
             self._feed_failed(draft, machine, event)  # type: ignore[arg-type]
         elif kind is AttemptStarted:
@@ -234,7 +237,7 @@ class HotRun:
 
     def _feed_failed(self, draft: Draft, machine: Machine, event: StepFailed) -> None:
         if not self._settles(event.key, event.attempt):
-            draft.events.append(StepSettled(event.at, event.key, event.attempt, error=event.error))
+            draft.events.append(_settled(event))
         elif event.retry_at is None:
             del self.steps[event.key]
             self._move(draft, machine, event)
@@ -250,6 +253,8 @@ class HotRun:
     def _move(self, draft: Draft, machine: Machine, stimulus: Event) -> None:
         draft.events.append(stimulus)
         self.has_progressed = True
+        if type(stimulus) is TimerFired:
+            self.sleeps.pop(stimulus.timer, None)
         if stimulus.at > self.last_at:  # type: ignore[union-attr]
             self.last_at = stimulus.at  # type: ignore[union-attr]
         watchdog = self.home.watchdog
@@ -272,18 +277,20 @@ class HotRun:
         return True
 
     def _record(self, draft: Draft) -> None:
-        """Suspended: outcomes are recorded, and move nothing. A resumed run's replay feeds them."""
+        """Set aside: what arrived is recorded, and moves nothing. The next replay feeds it."""
         while self.queue:
             event = self.queue.popleft()
-            kind = type(event)
-            if kind is AttemptStarted:
+            if isinstance(event, AttemptStarted):
                 self.home.stepper.release()
-            elif kind is StepSucceeded or (kind is StepFailed and event.retry_at is None):  # type: ignore[union-attr]
-                if self._settles(event.key, event.attempt):  # type: ignore[union-attr]
-                    del self.steps[event.key]  # type: ignore[union-attr]
-                    draft.events.append(event)
-            else:
-                draft.events.append(event)
+                continue
+            if isinstance(event, StepSucceeded | StepFailed):
+                if not self._settles(event.key, event.attempt):
+                    event = _settled(event)
+                elif isinstance(event, StepFailed) and event.retry_at is not None:
+                    self.steps[event.key].retry_at = event.retry_at
+                else:
+                    del self.steps[event.key]
+            draft.events.append(event)
 
     def _note_end(self, draft: Draft, machine: Machine) -> None:
         if machine.outcome is not None:
@@ -312,13 +319,30 @@ class HotRun:
         draft.is_resumed = True
         self.suspended = ""
 
-    def suspend(self, draft: Draft, code: str, reason: str, detail: str = "", *, waiting_on: str = "") -> None:
-        """Set the run aside for a person or a deploy. What still executes is recorded; then the run is released."""
-        self.suspended = code
-        self.suspended_on = waiting_on or code
+    def suspend(self, draft: Draft, code: str, reason: str, detail: str = "") -> None:
+        """Set the run aside for a person or a deploy; one that is to be cancelled ends instead, without its body.
+
+        What still executes is recorded; then the run is released."""
+        cancel = next((event for event in self.queue if isinstance(event, CancelRequested)), None)
+        self.evict()
+        self._record(draft)
+        if cancel is not None:
+            draft.events.append(RunCancelled(f"{cancel.reason} (not cleaned up: {code})"))
+            return
+        self.suspended, self.suspended_on = code, suspension_text(code, detail)
         draft.events.append(RunSuspended(self.now_us(), code, reason, detail))
         self.home.log.error("run %s is suspended: %s", self.uid, reason, extra={"run": self.uid, "code": code})
+
+    def leave(self, draft: Draft, unfit: str) -> None:
+        """Leave the run to workers of other deploys, as soon as nothing of it executes here (PROTOCOL F17)."""
+        self.unfit = unfit
         self.evict()
+        self._record(draft)
+
+    @property
+    def is_aside(self) -> bool:
+        """Its body is not moved here any more."""
+        return bool(self.suspended or self.unfit)
 
     # --- writing ------------------------------------------------------------------------------------------------------
 
@@ -380,9 +404,9 @@ class HotRun:
 
     def _rest(self) -> None:
         """Nothing to do now. Set the alarm for what is next due, and let the home decide how long to stay hot."""
-        if self.suspended:
+        if self.is_aside:
             if not self.running:
-                self.release(None, self.suspended_on)
+                self.release(None if self.suspended else self.now_us(), self.suspended_on, unfit=self.unfit or None)
             return
         self._set_alarm()
         self.rested_at = self.last_at
@@ -402,13 +426,11 @@ class HotRun:
             heapq.heappop(self._retries)
         return due
 
-    def waiting_on(self, due_us: int | None) -> str:
+    def waiting_on(self) -> str:
         """In a word, what the run waits for, for its row."""
         if self.suspended:
             return self.suspended_on
-        if self._retries:
-            return "retry"
-        return "" if due_us is None else "timer"
+        return waiting_text(self.steps, self.sleeps.values())
 
     def _is_due(self) -> bool:
         due = self.next_due_us()
@@ -445,11 +467,11 @@ class HotRun:
         """It is quiet, and none of its steps stands in line for a place."""
         return self.is_quiet and all(step.retry_at is not None for step in self.steps.values())
 
-    def release(self, due_us: int | None, waiting_on: str) -> None:
+    def release(self, due_us: int | None, waiting_on: str, *, unfit: str | None = None) -> None:
         """Park: the body evicted, the run given up to whoever claims it when it is due."""
         self.evict()
         self.drop()
-        row = RowChange(waiting_on=waiting_on, release=Release(self.epoch, self.seen, due_us))
+        row = RowChange(waiting_on=waiting_on, release=Release(self.epoch, self.seen, due_us), unfit=unfit)
         self.home.park(self, Progress(self.uid, -1, effects=Effects(row=row)))
 
     def evict(self) -> None:
@@ -469,3 +491,10 @@ class HotRun:
         while self.queue:
             if type(self.queue.popleft()) is AttemptStarted:
                 self.home.stepper.release()
+
+
+def _settled(event: StepSucceeded | StepFailed) -> StepSettled:
+    """The outcome of an attempt that the body had given up on."""
+    if isinstance(event, StepSucceeded):
+        return StepSettled(event.at, event.key, event.attempt, event.value)
+    return StepSettled(event.at, event.key, event.attempt, error=event.error)

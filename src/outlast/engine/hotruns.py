@@ -208,7 +208,8 @@ class HotRuns:
         self.log.error("run %s is suspended: %s", run.uid, error)
         self.abandon(run)
         event = RunSuspended(run.now_us(), error.code, str(error)[:500])
-        row = RowChange(status=RunStatus.SUSPENDED, waiting_on=error.code, release=Release(run.epoch, run.seen))
+        # As if no mail was seen: what the refused entry consumed is still there, and may be a cancel.
+        row = RowChange(status=RunStatus.SUSPENDED, waiting_on=error.code, release=Release(run.epoch, -1))
         progress = Progress(
             run.uid, run.seq, event.at, new_mark(), run.mark, encode_events([event]), Effects(row=row)
         )
@@ -217,11 +218,10 @@ class HotRuns:
     def lacks_function(self, run: HotRun, draft: Draft, name: str) -> None:
         """It needs a function nobody here knows: left to a live worker that does, else suspended (SPEC S13)."""
         if any(name in peer.functions and peer.deploy != self.deploy for peer in self.peers):
-            draft.handed_over = self.deploy
-            run.evict()
+            run.leave(draft, self.deploy)
         else:
             reason = f"No live worker knows {name!r}. It goes on when one that does comes."
-            run.suspend(draft, "FUNCTION_NOT_FOUND", reason, name, waiting_on=f"FUNCTION_NOT_FOUND {name}")
+            run.suspend(draft, "FUNCTION_NOT_FOUND", reason, name)
 
     def note_survivors(self, count: int) -> None:
         self.survivors += count
@@ -250,7 +250,7 @@ class HotRuns:
                 continue
             due = run.next_due_us()
             if (due is None or due - now > PARK_AFTER_US) and run.may_park():
-                run.release(due, run.waiting_on(due))
+                run.release(due, run.waiting_on())
 
     def _make_room(self) -> None:
         """Past `max_hot`: the least recently moved is parked, or, with a step in flight here, only evicted."""
@@ -265,7 +265,7 @@ class HotRuns:
         self._resting.pop(run.uid, None)
         if run.may_park():
             due = run.next_due_us()
-            run.release(due, run.waiting_on(due))
+            run.release(due, run.waiting_on())
         else:
             run.evict()
 
@@ -301,9 +301,9 @@ class HotRuns:
         for run in list(self._runs.values()):
             if run.may_park():
                 due = run.next_due_us()
-                run.release(due, run.waiting_on(due))
+                run.release(due, run.waiting_on())
             elif run.is_quiet:
-                run.release(self.clock.now_us(), "")
+                run.release(self.clock.now_us(), run.waiting_on())
         while self._parking:
             self._parked.clear()
             await self._parked.wait()
@@ -313,7 +313,7 @@ class HotRuns:
         """Unread messages of hot runs become events of theirs."""
         for uid in uids:
             run = self._runs.get(uid)
-            if run is not None and not run.is_loading and not run.suspended:
+            if run is not None and not run.is_loading and not run.is_aside:
                 try:
                     inbox = await self.store.read_inbox(uid, after=run.seen)
                 except StoreError as error:

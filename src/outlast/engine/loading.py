@@ -19,22 +19,26 @@ from outlast.authoring.workflow import RunFacts
 from outlast.core.attempts import OpenSteps
 from outlast.core.events import (
     OUTCOMES,
+    AttemptStarted,
     CancelRequested,
     Command,
     Event,
-    RunCancelled,
     RunReopened,
     RunResumed,
     RunStarted,
     RunSuspended,
     RunTakenOver,
+    SleepStarted,
     StepFailed,
     StepLost,
+    StepSucceeded,
+    TimerFired,
     decode_events,
 )
 from outlast.core.machine import Machine
 from outlast.core.reopening import Reopening, splice
 from outlast.core.replay import Replay
+from outlast.core.view import suspension_text
 from outlast.engine.clock import boottime_us
 from outlast.engine.draft import Draft
 from outlast.errors import BodyStopped, Fenced, NonDeterminism, StepInterrupted, StepLeaseExpired, StoreError
@@ -56,7 +60,12 @@ TURN = 1000
 AT_ONCE = 32
 """Loads under way at a time: each holds a journal in memory."""
 MOST_TAKEOVERS = 10
+POISONED = "POISONED"
 RETRY_AFTER_US = 5_000_000
+RETRY_HERE_S = 1.0
+
+
+ATTEMPT_EVENTS = (AttemptStarted, StepSucceeded, StepFailed)
 
 
 class CancelPayload(msgspec.Struct):
@@ -136,8 +145,11 @@ class Loader:
                 pass  # the heartbeat hears of it too, and drops everything
             except Exception:
                 self._home.log.exception("run %s could not be loaded; it is tried again in a while", run.uid)
-                run.is_loading = False
-                run.release(self._home.clock.now_us() + RETRY_AFTER_US, "")
+                if run.running or run.queue:  # given up, it would be loaded elsewhere while a step of it executes here
+                    self._home.loop.call_later(RETRY_HERE_S, self.load, run)
+                else:
+                    run.is_loading = False
+                    run.release(self._home.clock.now_us() + RETRY_AFTER_US, run.waiting_on())
 
     async def _bring_back(self, run: HotRun) -> None:
         home = self._home
@@ -156,8 +168,13 @@ class Loader:
             run.release(None, "")
             return
         draft = Draft()
-        if run.recoveries and not is_reload and not await self._note_takeover(run, raw, draft):
-            return
+        if run.recoveries and not is_reload:
+            if run.recoveries > MOST_TAKEOVERS and not run.suspended:
+                self.take_mail(run, inbox, advance=False)
+                self._set_poison_aside(run, raw, draft)
+                return
+            if not await self._note_takeover(run):
+                return
         self.take_mail(run, inbox, advance=False)
         workflow = home.registry.find_workflow(started.workflow)
         if run.suspended and not self._may_resume(run, draft):
@@ -183,24 +200,23 @@ class Loader:
             if len(entries) < PAGE:
                 return events
 
-    async def _note_takeover(self, run: HotRun, raw: Sequence[Event], draft: Draft) -> bool:
-        """Put the takeover on record before the body is fed. False: the run is poison, and was set aside."""
-        home = self._home
-        home.log.warning("run %s was taken over, for the %d. time without progress", run.uid, run.recoveries)
-        now = run.now_us()
-        if run.recoveries > MOST_TAKEOVERS:
-            workers = [event.worker for event in raw if isinstance(event, RunTakenOver)]
-            reason = f"{run.recoveries} workers died holding this run, without progress."
-            run.suspend(draft, "POISONED", reason, "\n".join(workers))
-            self._go_on(run, draft, [])
-            return False
-        await self._write_alone(run, RunTakenOver(now, self._worker_id, run.recoveries))
+    def _set_poison_aside(self, run: HotRun, raw: Sequence[Event], draft: Draft) -> None:
+        """Whoever holds this run dies: nobody feeds its body again before a person has looked (SPEC L8)."""
+        workers = [event.worker for event in raw if isinstance(event, RunTakenOver)]
+        reason = f"{run.recoveries} workers died holding this run, without progress."
+        run.suspend(draft, POISONED, reason, "\n".join(workers))
+        self._go_on(run, draft, [])
+
+    async def _note_takeover(self, run: HotRun) -> bool:
+        """Put the takeover on record before the body is fed. False: the run is not ours any more."""
+        self._home.log.warning("run %s was taken over, for the %d. time without progress", run.uid, run.recoveries)
+        await self._write_alone(run, RunTakenOver(run.now_us(), self._worker_id, run.recoveries))
         return not run.is_dropped
 
     async def _write_alone(self, run: HotRun, event: Event) -> None:
         """An entry of its own, before anything else is done for the run."""
         landed: asyncio.Future[None] = self._home.loop.create_future()
-        run.on_answer = lambda _: landed.set_result(None)
+        run.on_answer = lambda _: None if landed.done() else landed.set_result(None)
         note = Draft()
         note.events.append(event)
         run.submit(note)
@@ -242,14 +258,7 @@ class Loader:
             watchdog.drain_ended()
 
     def _left_journal(self, run: HotRun, draft: Draft, error: NonDeterminism) -> None:
-        """The code does not fit. With a cancel in the mail the run ends without its body, else a person must act."""
-        cancel = next((event for event in run.queue if isinstance(event, CancelRequested)), None)
-        if cancel is not None:
-            run.evict()
-            run.queue.clear()
-            draft.events.append(cancel)
-            self._go_on(run, draft, [RunCancelled(f"{cancel.reason} (not cleaned up: {error.code})")])
-            return
+        """The code does not fit: a person must act."""
         code, detail = error.code, ""
         recorded, here = run.started.python if run.started else "", python_version()
         if recorded != here:
@@ -259,8 +268,10 @@ class Loader:
 
     def _judge_open(self, run: HotRun, machine: Machine, draft: Draft) -> None:
         """Attempts on record without outcome that do not execute here are lost."""
+        here = run.running | {event.key for event in run.queue if isinstance(event, ATTEMPT_EVENTS)}
         for key, step in run.steps.items():
-            if key in run.running:
+            pending = machine.pending.get(key)
+            if key in here or pending is None:  # its outcome has arrived; or the body gives it up in what comes next
                 continue
             if step.retry_at is not None:
                 run.retry_later(key, step.retry_at)
@@ -270,7 +281,6 @@ class Loader:
                 now = run.now_us()
                 draft.events.append(StepLost(now, key, step.attempt))
                 step.is_waiting = True
-                pending = machine.pending[key]
                 failure = self._judge_lost(run, pending, step.used)
                 if failure is None:
                     run.want_place(key)
@@ -296,7 +306,7 @@ class Loader:
     # --- suspended runs and mail --------------------------------------------------------------------------------------
 
     def _may_resume(self, run: HotRun, draft: Draft) -> bool:
-        """A resume or a cancel in the mail, or the function that was missing is known here."""
+        """A resume or a cancel in the mail, or the function that was missing is known here. Poison stays where it is."""
         for event in list(run.queue):
             if isinstance(event, RunResumed):
                 run.queue.remove(event)
@@ -304,10 +314,13 @@ class Loader:
                 return True
         missing = run.missing_function
         known = missing and (self._home.registry.find_workflow(missing) or self._home.registry.find_step(missing))
-        if known or any(isinstance(event, CancelRequested) for event in run.queue):
+        is_cancelled = any(isinstance(event, CancelRequested) for event in run.queue)
+        if is_cancelled and run.suspended == POISONED:
+            run.suspend(draft, POISONED, "")  # ends it: its body would take this worker down as well
+            return False
+        if known or is_cancelled:
             run.resume(draft)
-            return True
-        return False
+        return bool(known or is_cancelled)
 
     def take_mail(self, run: HotRun, inbox: Inbox, *, advance: bool = True) -> None:
         """Messages become events, once for each id; those already on record are consumed without one (PROTOCOL F18)."""
@@ -346,14 +359,21 @@ def _current(raw: Sequence[Event], run: HotRun, is_reload: bool) -> Sequence[Eve
     steps = run.steps = OpenSteps()
     if is_reopened:
         steps.note_highest(raw)
+    sleeps = run.sleeps = {}
     for event in events:
         steps.apply(event)
+        if type(event) is SleepStarted:
+            sleeps[event.timer] = event.until
+        elif type(event) is TimerFired:
+            sleeps.pop(event.timer, None)
     for event in raw:
         kind = type(event)
         if kind is CancelRequested:
             run.known.add(event.message)  # type: ignore[union-attr]
         elif kind is RunSuspended:
-            run.suspended, run.missing_function = event.code, event.detail if event.code == "FUNCTION_NOT_FOUND" else ""  # type: ignore[union-attr]
+            assert isinstance(event, RunSuspended)
+            run.suspended, run.suspended_on = event.code, suspension_text(event.code, event.detail)
+            run.missing_function = event.detail if event.code == "FUNCTION_NOT_FOUND" else ""
         elif kind is RunResumed:
             run.suspended = ""
             run.known.add(event.message)  # type: ignore[union-attr]

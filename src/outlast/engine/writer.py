@@ -83,7 +83,7 @@ class Writer:
         if len(waiting) <= MOST_ENTRIES and sum(len(part[0].events) for part in waiting) <= MOST_BYTES:
             self._waiting = collections.deque()
             return list(waiting)
-        taken = []
+        taken: list[Part] = []
         size = 0
         while waiting and len(taken) < MOST_ENTRIES and (size < MOST_BYTES or not taken):
             size += len(waiting[0][0].events)
