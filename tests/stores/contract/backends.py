@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Protocol
 
 from outlast.stores.memory import MemoryStore
+from outlast.stores.sqlite import SqliteStore
 from outlast.stores.store import Store
 
 __all__ = ["BACKENDS", "Backend", "Clock", "MovedClock", "WaitedClock"]
@@ -78,4 +79,8 @@ def _make_memory(place: Path, clock: Clock) -> Store:
     return MemoryStore(f"memory://{place}", clock)
 
 
-BACKENDS = {backend.name: backend for backend in [Backend("memory", _make_memory)]}
+def _make_sqlite(place: Path, clock: Clock) -> Store:
+    return SqliteStore(f"sqlite:///{place}/store.db", clock)
+
+
+BACKENDS = {backend.name: backend for backend in [Backend("memory", _make_memory), Backend("sqlite", _make_sqlite)]}

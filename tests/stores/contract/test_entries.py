@@ -140,7 +140,8 @@ async def test_two_entries_in_flight_do_not_tear_a_journal(store: Store, worker:
 async def test_an_entry_of_an_earlier_incarnation_does_not_land(store: Store, worker: str):
     """After a delete, a late entry of the old run does not land in the new run of the same id."""
     await own(store, worker, "old")
-    await land(store, worker, entry("old", 1), end("old", 2))
+    await land(store, worker, entry("old", 1))
+    await land(store, worker, end("old", 2))
     assert await store.delete_run("old")
     await land(store, worker, start("new", id="id of old", claimed=True))
     assert await commit(store, worker, entry("old", 3)) == [STALE]

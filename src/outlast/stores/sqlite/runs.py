@@ -1,0 +1,90 @@
+"""Runs as rows: whose they are, and what is known of them. Layer: stores (sqlite)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from outlast.core.states import RunStatus
+from outlast.stores.sqlite.effects import delimit
+from outlast.stores.sqlite.statements import load_statements
+from outlast.stores.sqlite.workers import require_lease
+from outlast.stores.store import ClaimedRun, Entry, Look, OwnedRun
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from outlast.stores.sqlite.transaction import Transaction
+    from outlast.stores.store import Claiming
+
+__all__ = ["adopt", "claim", "list_owned", "look", "read_journal", "redue"]
+
+_journal = load_statements("journal")
+_sql = load_statements("runs")
+
+
+def claim(tx: Transaction, claiming: Claiming) -> list[ClaimedRun]:
+    """The store's `claim`."""
+    require_lease(tx, claiming.worker)
+    wanted = {
+        "queues": msgspec.json.encode(claiming.queues).decode(),
+        "deploy": delimit(claiming.deploy),
+        "now": tx.now,
+        "limit": claiming.limit,
+        "oldest_first": claiming.oldest_first,
+    }
+    due = [no for (no,) in tx.fetch(_sql["list_due"], wanted)]
+    if not due:
+        return []
+    runs = msgspec.json.encode(due).decode()
+    rows = tx.fetch(_sql["own"], {"worker": claiming.worker, "now": tx.now, "runs": runs})
+    claimed = {no: _to_claimed(*values) for no, *values in rows}
+    return [claimed[no] for no in due]
+
+
+def adopt(tx: Transaction, worker_id: str, uid: str, epoch: int) -> ClaimedRun | None:
+    """The store's `adopt`."""
+    require_lease(tx, worker_id)
+    row = tx.find(_sql["adopt"], (uid, worker_id, epoch))
+    return None if row is None else _to_claimed(*row)
+
+
+def list_owned(tx: Transaction, worker_id: str) -> list[OwnedRun]:
+    """The store's `list_owned`."""
+    return [OwnedRun(uid, epoch) for uid, epoch in tx.fetch(_sql["list_owned"], (worker_id,))]
+
+
+def look(tx: Transaction, claiming: Claiming) -> Look:
+    """The store's `look`."""
+    wanted = {
+        "queues": msgspec.json.encode(claiming.queues).decode(),
+        "deploy": delimit(claiming.deploy),
+        "worker": claiming.worker,
+        "now": tx.now,
+    }
+    ((next_at, mail, tasks, dead),) = tx.fetch(_sql["look"], wanted)
+    return Look(
+        now=tx.now,
+        due=next_at is not None and next_at <= tx.now,
+        next_at=next_at,
+        mail=tuple(mail.split("\n")) if mail else (),
+        tasks=bool(tasks),
+        dead=bool(dead),
+    )
+
+
+def redue(tx: Transaction, waiting_on: Sequence[str], deploy: str, limit: int) -> int:
+    """A page of the store's `redue`: how many runs it made due."""
+    codes = msgspec.json.encode(waiting_on).decode()
+    values = {"waiting_on": codes, "deploy": delimit(deploy), "now": tx.now, "limit": limit}
+    return tx.run(_sql["redue"], values)
+
+
+def read_journal(tx: Transaction, uid: str, after: int, limit: int) -> list[Entry]:
+    """The store's `read_journal`."""
+    return [Entry(*row) for row in tx.fetch(_journal["read_journal"], (uid, after, limit))]
+
+
+def _to_claimed(uid: str, epoch: int, recoveries: int, status: str) -> ClaimedRun:
+    return ClaimedRun(uid, epoch, recoveries, RunStatus(status))

@@ -1,0 +1,46 @@
+-- name: fetch_recipients
+-- What delivering needs of runs: whether they take messages, and the number of their last one.
+with rows (uid) as (values :rows)
+select r.uid, r.live, r.status, r.mail, r.id from rows b join runs r on r.uid = b.uid;
+
+-- name: fetch_known
+-- Which of these messages are in the inbox already.
+with rows (uid, id) as (values :rows)
+select i.run_uid, i.id, i.no from rows b join inbox i on i.run_uid = b.uid and i.id = b.id;
+
+-- name: raise_mail
+-- Count messages, and make runs due that nobody owns: once for each recipient, before its messages are added.
+with rows (uid, count, reopens) as (values :rows)
+update runs set
+  mail = mail + b.count,
+  live = max(live, b.reopens),
+  wake_at = case when owner is null then min(coalesce(wake_at, clock.now), clock.now) else wake_at end
+from rows b cross join (select ? as now) clock
+where runs.uid = b.uid;
+
+-- name: insert_messages
+-- Put messages into inboxes, under the numbers that `mail` was raised to.
+insert into inbox (run_uid, no, id, kind, payload, sent_at)
+with rows (uid, no, id, kind, payload) as (values :rows)
+select b.*, ? from rows b where b.uid is not null;
+
+-- name: delete_messages
+-- Take consumed messages out.
+delete from inbox where (run_uid, no) in (
+  with rows (uid, no) as (values :rows) select * from rows
+);
+
+-- name: count_unread
+-- How many messages wait, but no more than are asked for.
+select count(*) from (select 1 from inbox where run_uid = ? limit ?);
+
+-- name: oldest_unread
+-- The number of the first message that waits: the others are behind it.
+select min(no) from inbox where run_uid = ?;
+
+-- name: read_inbox
+-- A page of a run's messages, with the run's mail at the same moment. No row: no run. NULLs: no message.
+select r.mail, i.no, i.id, i.kind, i.payload, i.sent_at
+from runs r left join inbox i on i.run_uid = r.uid and i.no > :after
+where r.uid = :uid
+order by i.no limit :limit;

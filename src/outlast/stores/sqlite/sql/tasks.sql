@@ -1,0 +1,70 @@
+-- name: stop_tasks
+-- Tell the owners of runs' tasks to stop.
+update tasks set stop = 1 where run_uid in (with rows (uid) as (values :rows) select * from rows);
+
+-- name: drop_tasks
+-- Delete runs' tasks that nobody has claimed.
+delete from tasks where owner is null and run_uid in (with rows (uid) as (values :rows) select * from rows);
+
+-- name: insert_tasks
+-- Queue attempts, each in the place of an older one of its key.
+insert into tasks (run_uid, key, attempt, queue, function, arguments, details, due_at, priority)
+with rows (uid, key, attempt, queue, function, arguments, details, due_at, priority) as (values :rows)
+select * from rows where uid is not null
+on conflict (run_uid, key) do update set
+  attempt = excluded.attempt, queue = excluded.queue, function = excluded.function, arguments = excluded.arguments,
+  details = excluded.details, due_at = excluded.due_at, priority = excluded.priority,
+  owner = null, lease_expires_at = null, stop = 0, progress = null;
+
+-- name: list_due
+-- Tasks that a worker may claim, as `list_due` of runs.
+with levels (priority) as (values (0), (1), (2), (3), (4), (5), (6), (7), (8), (9))
+select t.rowid
+from levels l cross join json_each(:queues) q cross join tasks t
+where t.rowid in (
+  select d.rowid from tasks d indexed by tasks_due
+  where d.owner is null and d.stop = 0
+    and d.queue = q.value and d.priority = l.priority and d.due_at <= :now
+    and d.function in (select value from json_each(:functions))
+  order by d.due_at limit :limit
+)
+order by case when :oldest_first then 0 else l.priority end, t.due_at, t.rowid
+limit :limit;
+
+-- name: claim
+-- Give tasks to a worker.
+update tasks set owner = :worker, lease_expires_at = :until
+where rowid in (select value from json_each(:tasks))
+returning rowid, run_uid, key, attempt, queue, function, arguments, details;
+
+-- name: renew
+-- Extend the leases of tasks that are their worker's still.
+with rows (uid, key, attempt, progress) as (values :rows)
+update tasks set lease_expires_at = now.until, progress = b.progress
+from rows b cross join (select ? as owner, ? as until) now
+where tasks.run_uid = b.uid and tasks.key = b.key and tasks.attempt = b.attempt and tasks.owner = now.owner
+returning run_uid, key, attempt, stop;
+
+-- name: complete
+-- Delete a task that is its worker's still.
+delete from tasks where run_uid = ? and key = ? and attempt = ? and owner = ?;
+
+-- name: list_lapsed
+-- Tasks whose lease lapsed, or whose worker is dead or gone.
+select run_uid, key, attempt from tasks t indexed by tasks_owner
+where owner is not null
+  and (lease_expires_at <= ? or not exists (select 1 from workers w where w.id = t.owner and w.dead_at is null))
+limit ?;
+
+-- name: delete_tasks
+-- Delete attempts.
+delete from tasks where (run_uid, key, attempt) in (
+  with rows (uid, key, attempt) as (values :rows) select * from rows
+);
+
+-- name: fetch_attempts
+-- Which of these attempts are queued or running, or have their outcome in the inbox.
+with rows (uid, key, attempt) as (values :rows)
+select b.key, b.attempt from rows b
+where exists (select 1 from tasks t where t.run_uid = b.uid and t.key = b.key and t.attempt = b.attempt)
+  or exists (select 1 from inbox i where i.run_uid = b.uid and i.id = b.key || '#' || b.attempt);

@@ -1,0 +1,65 @@
+-- name: register
+-- Add a worker, or its row anew while its lease runs. A lease that lapsed never revives.
+insert into workers (
+  id, host, pid, queues, functions, deploy, python, schema, started_at, expires_at
+) values (
+  :id, :host, :pid, :queues, :functions, :deploy, :python, :schema, :started_at, :expires_at
+)
+on conflict (id) do update set
+  host = excluded.host, pid = excluded.pid, queues = excluded.queues, functions = excluded.functions,
+  deploy = excluded.deploy, python = excluded.python, schema = excluded.schema, started_at = excluded.started_at,
+  expires_at = excluded.expires_at
+where dead_at is null and expires_at > :now;
+
+-- name: renew
+-- Extend a lease that has not lapsed.
+update workers set expires_at = ? where id = ? and dead_at is null and expires_at > ?;
+
+-- name: is_alive
+-- Whether a worker may write: the fence of its every transaction.
+select 1 from workers where id = ? and dead_at is null;
+
+-- name: find_gone
+-- A worker that is dead, or lapsed.
+select id, dead_at from workers where dead_at is not null or expires_at <= ? order by id limit 1;
+
+-- name: mark_dead
+-- From now on it writes nothing: before any of its runs is touched.
+update workers set dead_at = ? where id = ? and dead_at is null;
+
+-- name: exists
+-- Whether the worker has a row.
+select 1 from workers where id = ?;
+
+-- name: reap_runs
+-- Release runs of a dead worker, to be taken over after their back-off.
+update runs set
+  owner = null, epoch = epoch + 1, recoveries = recoveries + 1, updated_at = :now,
+  wake_at = :now + coalesce((select value from json_each(:delays) where key = runs.recoveries), :longest)
+where no in (select no from runs where owner = :worker limit :limit);
+
+-- name: hand_back_runs
+-- Release runs of a worker that stops.
+update runs set owner = null, epoch = epoch + 1, wake_at = :now
+where no in (select no from runs where owner = :worker limit :limit);
+
+-- name: owns_any
+-- Whether a worker has runs still.
+select exists (select 1 from runs where owner = ?);
+
+-- name: delete
+-- Forget a worker of which nothing is left.
+delete from workers where id = ?;
+
+-- name: find_orphan_owner
+-- Somebody who owns runs and has no row; one seek for each owner there is.
+with recursive owners (id) as (
+  select min(owner) from runs where owner is not null
+  union all
+  select (select min(r.owner) from runs r where r.owner > o.id) from owners o where o.id is not null
+)
+select id from owners where id is not null and not exists (select 1 from workers w where w.id = owners.id) limit 1;
+
+-- name: list
+-- All workers.
+select id, host, pid, queues, functions, deploy, python, started_at, expires_at, dead_at from workers order by id;

@@ -1,0 +1,82 @@
+"""Queued steps: one row is one attempt. Layer: stores (sqlite).
+
+What always holds: an attempt's task goes in the same transaction that sends its outcome, so each attempt has one
+outcome, and until then its task.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from outlast.stores.sqlite.mail import deliver
+from outlast.stores.sqlite.statements import load_statements
+from outlast.stores.sqlite.workers import require_lease
+from outlast.stores.store import LOST_MESSAGE, TASK_MESSAGE, ClaimedTask, NewMessage, Send
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from outlast.stores.sqlite.transaction import Transaction
+    from outlast.stores.store import Claiming, TaskOutcome
+
+__all__ = ["claim_tasks", "complete_task", "find_lost_attempts", "lapse_tasks", "renew_tasks"]
+
+_sql = load_statements("tasks")
+
+
+def claim_tasks(tx: Transaction, claiming: Claiming, functions: Sequence[str], lease_us: int) -> list[ClaimedTask]:
+    """The store's `claim_tasks`."""
+    require_lease(tx, claiming.worker)
+    wanted = {
+        "queues": msgspec.json.encode(claiming.queues).decode(),
+        "functions": msgspec.json.encode(functions).decode(),
+        "now": tx.now,
+        "limit": claiming.limit,
+        "oldest_first": claiming.oldest_first,
+    }
+    due = [rowid for (rowid,) in tx.fetch(_sql["list_due"], wanted)]
+    if not due:
+        return []
+    tasks = msgspec.json.encode(due).decode()
+    rows = tx.fetch(_sql["claim"], {"worker": claiming.worker, "until": tx.now + lease_us, "tasks": tasks})
+    claimed = {rowid: ClaimedTask(*values) for rowid, *values in rows}
+    return [claimed[rowid] for rowid in due]
+
+
+def renew_tasks(
+    tx: Transaction, worker_id: str, held: Sequence[tuple[str, str, int, bytes]], lease_us: int
+) -> list[tuple[str, str, int]]:
+    """The store's `renew_tasks`."""
+    rows = tx.fetch_rows(_sql["renew"], held, (worker_id, tx.now + lease_us))
+    kept = {(uid, key, attempt) for uid, key, attempt, stop in rows if not stop}
+    return [(uid, key, attempt) for uid, key, attempt, _ in held if (uid, key, attempt) not in kept]
+
+
+def complete_task(tx: Transaction, worker_id: str, outcome: TaskOutcome) -> bool:
+    """The store's `complete_task`."""
+    if not tx.run(_sql["complete"], (outcome.run, outcome.key, outcome.attempt, worker_id)):
+        return False
+    deliver(tx, [_to_send(outcome.run, outcome.key, outcome.attempt, TASK_MESSAGE, outcome.payload)])
+    return True
+
+
+def lapse_tasks(tx: Transaction, limit: int) -> int:
+    """The store's `lapse_tasks`."""
+    lapsed = tx.fetch(_sql["list_lapsed"], (tx.now, limit))
+    if lapsed:
+        tx.run_rows(_sql["delete_tasks"], lapsed)
+        deliver(tx, [_to_send(uid, key, attempt, LOST_MESSAGE, b"null") for uid, key, attempt in lapsed])
+    return len(lapsed)
+
+
+def find_lost_attempts(tx: Transaction, uid: str, attempts: Sequence[tuple[str, int]]) -> list[tuple[str, int]]:
+    """The store's `lost_attempts`."""
+    rows = tx.fetch_rows(_sql["fetch_attempts"], [(uid, key, attempt) for key, attempt in attempts])
+    known = {(key, attempt) for key, attempt in rows}
+    return [(key, attempt) for key, attempt in attempts if (key, attempt) not in known]
+
+
+def _to_send(uid: str, key: str, attempt: int, kind: str, payload: bytes) -> Send:
+    return Send(uid, NewMessage(f"{key}#{attempt}", kind, payload))

@@ -1,0 +1,110 @@
+"""Workers, their leases, and what becomes of what the dead ones held. Layer: stores (sqlite).
+
+What always holds: a worker is marked dead before any of its runs is touched, so what it still sends is refused; and its
+row goes only when no run of it is left.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from outlast.errors import Fenced
+from outlast.stores.sqlite.migrate import list_migrations
+from outlast.stores.sqlite.statements import load_statements
+from outlast.stores.store import Reaped, WorkerRow, recovery_delay_us
+
+if TYPE_CHECKING:
+    from outlast.stores.sqlite.transaction import Row, Transaction
+
+__all__ = ["hand_back", "list_workers", "reap", "register", "renew", "require_lease"]
+
+_sql = load_statements("workers")
+
+_LAST_DELAY = 8  # from here on `recovery_delay_us` does not grow
+_DELAYS = msgspec.json.encode([recovery_delay_us(n) for n in range(_LAST_DELAY)]).decode()
+
+
+def require_lease(tx: Transaction, worker: str) -> None:
+    """The first statement of every transaction of a worker (PROTOCOL F1). Raises `Fenced`."""
+    if not tx.fetch(_sql["is_alive"], (worker,)):
+        raise Fenced(worker)
+
+
+def register(tx: Transaction, worker: WorkerRow, lease_us: int) -> int:
+    """The store's `register`."""
+    row = {
+        "id": worker.id,
+        "host": worker.host,
+        "pid": worker.pid,
+        "queues": _to_json(worker.queues),
+        "functions": _to_json(worker.functions),
+        "deploy": worker.deploy,
+        "python": worker.python,
+        "schema": list_migrations()[-1].number,
+        "started_at": worker.started_at or tx.now,
+        "expires_at": tx.now + lease_us,
+        "now": tx.now,
+    }
+    if tx.run(_sql["register"], row) == 0:
+        raise Fenced(worker.id)
+    return tx.now
+
+
+def renew(tx: Transaction, worker_id: str, lease_us: int) -> int | None:
+    """The store's `renew`."""
+    return tx.now if tx.run(_sql["renew"], (tx.now + lease_us, worker_id, tx.now)) else None
+
+
+def hand_back(tx: Transaction, worker_id: str, limit: int) -> int:
+    """A page of the store's `retire`: how many runs it released. Fewer than `limit`: the worker is gone."""
+    if not tx.fetch(_sql["exists"], (worker_id,)):
+        return 0
+    tx.run(_sql["mark_dead"], (tx.now, worker_id))
+    released = tx.run(_sql["hand_back_runs"], {"worker": worker_id, "now": tx.now, "limit": limit})
+    if released < limit:
+        tx.run(_sql["delete"], (worker_id,))
+    return released
+
+
+def reap(tx: Transaction, limit: int, *, orphans: bool) -> Reaped | None:
+    """The store's `reap`."""
+    gone = tx.find(_sql["find_gone"], (tx.now,))
+    if gone is None:
+        owner = tx.find(_sql["find_orphan_owner"]) if orphans else None
+        return None if owner is None else _release(tx, owner[0], limit)
+    worker_id, dead_at = gone
+    if dead_at is None:
+        tx.run(_sql["mark_dead"], (tx.now, worker_id))
+    reaped = _release(tx, worker_id, limit)
+    if reaped.done:
+        tx.run(_sql["delete"], (worker_id,))
+    return reaped
+
+
+def list_workers(tx: Transaction) -> list[WorkerRow]:
+    """The store's `list_workers`."""
+    return [_to_worker_row(row) for row in tx.fetch(_sql["list"])]
+
+
+def _release(tx: Transaction, worker_id: str, limit: int) -> Reaped:
+    """Take runs from a dead worker."""
+    longest = recovery_delay_us(_LAST_DELAY)
+    values = {"worker": worker_id, "now": tx.now, "limit": limit, "delays": _DELAYS, "longest": longest}
+    released = tx.run(_sql["reap_runs"], values)
+    ((more,),) = tx.fetch(_sql["owns_any"], (worker_id,))
+    return Reaped(worker_id, released, done=not more)
+
+
+def _to_worker_row(row: Row) -> WorkerRow:
+    worker_id, host, pid, queues, functions, *rest = row
+    return WorkerRow(worker_id, host, pid, _from_json(queues), _from_json(functions), *rest)
+
+
+def _to_json(names: tuple[str, ...]) -> str:
+    return msgspec.json.encode(names).decode()
+
+
+def _from_json(names: str) -> tuple[str, ...]:
+    return msgspec.json.decode(names, type=tuple[str, ...])
