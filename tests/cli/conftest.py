@@ -1,7 +1,10 @@
-"""A folder with a shop's code, and one with runs of it."""
+"""A folder with a shop's code; and what a command leaves behind in this process is put back."""
 
 from __future__ import annotations
 
+import logging
+import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -9,10 +12,23 @@ import pytest
 from tests.cli.commands import SHOP
 
 
+@pytest.fixture(autouse=True)
+def put_back(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """What a test's command imports is forgotten, and its log levels too; its settings are not this machine's."""
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    monkeypatch.delenv("OUTLAST_URL", raising=False)
+    known, levels = set(sys.modules), {name: logging.getLogger(name).level for name in ("", "outlast")}
+    yield
+    for name in set(sys.modules) - known:
+        if not name.startswith(("outlast", "rich", "click", "sqlite3", "asyncio")):
+            del sys.modules[name]
+    for name, level in levels.items():
+        logging.getLogger(name).setLevel(level)
+
+
 @pytest.fixture
 def shop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The current folder: it has `shop.py`, and no store yet."""
     (tmp_path / "shop.py").write_text(SHOP)
     monkeypatch.chdir(tmp_path)
-    monkeypatch.delenv("OUTLAST_URL", raising=False)
     return tmp_path

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -42,14 +40,9 @@ number = 5
 
 
 @pytest.fixture(autouse=True)
-def imports(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]:
-    """What a test imports is forgotten after it, and the current folder is its own."""
-    monkeypatch.setattr(sys, "path", list(sys.path))
+def here(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """The current folder is the test's own."""
     monkeypatch.chdir(tmp_path)
-    known = set(sys.modules)
-    yield
-    for name in set(sys.modules) - known:
-        del sys.modules[name]
 
 
 def write(name: str, text: str) -> None:
@@ -66,7 +59,7 @@ def refused(target: str, load: Any = load_workflow) -> CommandError:
 
 @pytest.mark.parametrize("target", ["t_one.py", "t_one", "./t_one.py:only", "t_one:only"])
 def test_a_module_is_named_by_path_or_by_dots(target: str) -> None:
-    """A path to a .py file and a dotted name find the same workflow, and its name may be left out if it is the only one."""
+    """A path and a dotted name find the same workflow, and its name may be left out where it is the only one."""
     write("t_one.py", ONE)
     assert load_workflow(target).workflow.name == "only"
 

@@ -71,8 +71,11 @@ class StoreFigures(msgspec.Struct, frozen=True):
 # --- the engine -------------------------------------------------------------------------------------------------------
 
 
-async def measure_runs(url: str, *, steps: int, runs: int, concurrency: int) -> RunFigures:
-    """Start and work so many runs of so many steps that do nothing; at most `concurrency` runs at once."""
+async def measure_runs(url: str, *, steps: int, runs: int, concurrency: int, keep: bool = False) -> RunFigures:
+    """Start and work so many runs of so many steps that do nothing; at most `concurrency` runs at once.
+
+    They are deleted afterwards, one by one, unless they may be kept.
+    """
     app, workflow = _make_app(url)
     async with app.worker(queues=(QUEUE,), concurrency=max(concurrency, 1), max_hot=max(10_000, 2 * concurrency)):
         alone = [await _time_run(app, workflow, steps) / (steps + 1) for _ in range(20)]
@@ -80,7 +83,8 @@ async def measure_runs(url: str, *, steps: int, runs: int, concurrency: int) -> 
         began = time.perf_counter()
         await _work_many(app, workflow, runs=runs, steps=steps, concurrency=concurrency)
         seconds = time.perf_counter() - began
-        await _delete_all(app)
+        if not keep:
+            await _delete_all(app)
     return RunFigures(
         runs, steps, concurrency, seconds, runs * steps / seconds, runs / seconds, statistics.median(alone)
     )
@@ -218,7 +222,8 @@ def bench(settings: Settings, /, *, steps: int, runs: int, concurrency: int, no_
     output = settings.output()
     with _store_for_bench(settings.store) as url:
         took = asyncio.run(measure_store(url, batch=concurrency))
-        did = asyncio.run(measure_runs(url, steps=steps, runs=runs, concurrency=concurrency))
+        is_ours = settings.store is None
+        did = asyncio.run(measure_runs(url, steps=steps, runs=runs, concurrency=concurrency, keep=is_ours))
         output.emit({"engine": did, "store": took, "machine": _describe_machine(url)})
         _tell(output, url, did, took)
     return ExitCode.COMPLETED

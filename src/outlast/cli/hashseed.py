@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Mapping
 
 import click
 
@@ -25,18 +26,21 @@ reexec_option = click.option(
 )
 
 
-def is_wanted() -> bool:
-    """Whether starting anew would change anything: a seed that is given stays, and `-E` and `-I` make Python deaf."""
-    if os.environ.get("OUTLAST_NO_REEXEC", "").lower() not in {"", "0", "false", "no", "off"}:
+def is_wanted(environment: Mapping[str, str]) -> bool:
+    """Whether to start anew, by what the environment says: a seed that is given stays."""
+    if environment.get("OUTLAST_NO_REEXEC", "").lower() not in {"", "0", "false", "no", "off"}:
         return False
-    if sys.flags.ignore_environment or not sys.flags.hash_randomization:
-        return False
-    return os.environ.get("PYTHONHASHSEED", "random") == "random" and bool(sys.executable)
+    return environment.get("PYTHONHASHSEED", "random") == "random"
+
+
+def _is_possible() -> bool:
+    """Whether it would change anything: `-E` and `-I` make Python deaf to its environment."""
+    return bool(sys.flags.hash_randomization and not sys.flags.ignore_environment and sys.executable)
 
 
 def fix_hash_seed(settings: Settings, /, *, no_reexec: bool) -> None:
     """Start this process anew with a fixed seed, if it is ours and has none; then this does not return."""
-    if no_reexec or not settings.is_process or not is_wanted():
+    if no_reexec or not settings.is_process or not is_wanted(os.environ) or not _is_possible():
         return
     os.environ["PYTHONHASHSEED"] = SEED
     for stream in (sys.stdout, sys.stderr):

@@ -13,13 +13,11 @@ LARGEST = 64 * 1024 * 1024
 """Bytes that are read at most: far beyond what a run may be started with, and short of filling the memory."""
 
 
-def read_input(given: str | None) -> bytes:
-    """The JSON that `--input` gives: itself, the content of `@file`, or standard input for `-`. None: `{}`.
+def read_input(given: str) -> bytes:
+    """The JSON that `--input` gives: itself, the content of `@file`, or standard input for `-`.
 
     Raises CommandError for what cannot be read; whether it is JSON that fits, the workflow says.
     """
-    if given is None:
-        return b"{}"
     if given == "-":
         return _limited(sys.stdin.buffer.read(LARGEST + 1), "standard input")
     if not given.startswith("@"):

@@ -9,15 +9,17 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 import msgspec
 
-from outlast.cli.output import Output
-from outlast.core.durations import parse_duration
+from outlast.core.durations import format_duration, parse_duration
 from outlast.errors import InvalidDuration
-from outlast.run.options import AttributeValue
+
+if TYPE_CHECKING:
+    from outlast.cli.output import Output
+    from outlast.run.options import AttributeValue
 
 __all__ = ["Settings", "attributes_option", "read_attribute", "read_duration", "read_moment", "shared_options"]
 
@@ -36,6 +38,8 @@ class Settings:
 
     def output(self) -> Output:
         """Where the command prints."""
+        from outlast.cli.output import Output  # this module is imported by `outlast --version` too
+
         return Output(as_json=self.as_json)
 
 
@@ -64,15 +68,13 @@ def _set(field: str) -> Callable[[click.Context, click.Parameter, Any], None]:
 # --- how text is read: functions for click's `type=`, which says which option it was about ---------------------------
 
 
-def read_duration(text: str) -> str | float:
-    """`30s`, `1h30m`; a bare number is seconds."""
+def read_duration(text: str) -> str:
+    """`30s`, `1h30m`; a bare number is seconds. As its shortest text."""
     given = text.strip()
-    seconds: str | float = float(given) if given.replace(".", "", 1).isdecimal() else given
     try:
-        parse_duration(seconds)
+        return format_duration(parse_duration(float(given) if given.replace(".", "", 1).isdecimal() else given))
     except InvalidDuration:
         raise click.BadParameter(f"{text!r} is not a duration: write 250ms, 30s, 1h30m or 3d.") from None
-    return seconds
 
 
 def read_moment(text: str) -> int | datetime:
@@ -99,7 +101,7 @@ def read_attribute(text: str) -> tuple[str, AttributeValue]:
         return name, value
 
 
-_decode_scalar = msgspec.json.Decoder(AttributeValue).decode
+_decode_scalar = msgspec.json.Decoder(str | int | float | bool | None).decode
 
 
 def attributes_option(help: str) -> Callable[[F], F]:

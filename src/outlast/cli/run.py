@@ -17,6 +17,7 @@ from outlast.cli.stopping import run_stoppable
 from outlast.cli.store_choice import on_store
 from outlast.cli.target import load_workflow
 from outlast.cli.watching import Watch, command_line, work_run
+from outlast.errors import InvalidInput
 from outlast.run import Run
 from outlast.run.options import StartOptions
 
@@ -63,7 +64,7 @@ def run(settings: Settings, /, target: str, given: str | None, *, no_reexec: boo
     fix_hash_seed(settings, no_reexec=no_reexec)
     output = settings.output()
     with output.reserved():
-        data = read_input(given)
+        data = None if given is None else read_input(given)
         app, workflow = on_store(load_workflow(target), settings.store)
         arguments = _read_arguments(workflow, data)  # wrong input is told before the store is touched
         set_up_logging(options["log_level"], default="warning", is_viewed=not output.as_json)
@@ -88,9 +89,15 @@ def run(settings: Settings, /, target: str, given: str | None, *, no_reexec: boo
         return run_stoppable(lambda stopping: work_run(watch, stopping))
 
 
-def _read_arguments(workflow: Workflow[..., Any], data: bytes) -> tuple[Any, ...]:
-    """What `app.start` takes. Raises InvalidInput; CommandError for what it has no way to take."""
-    normal = workflow.decode_input_json(data)
+def _read_arguments(workflow: Workflow[..., Any], data: bytes | None) -> tuple[Any, ...]:
+    """What `app.start` takes. Raises InvalidInput; CommandError for what is not given, or it has no way to take."""
+    try:
+        normal = workflow.encode_input((), {}) if data is None else workflow.decode_input_json(data)
+    except InvalidInput as error:
+        if data is not None:
+            raise
+        what, where, todo = error.parts()
+        raise CommandError(error.code, what, where, f"{todo} Give it as JSON with --input.", ExitCode.USAGE) from error
     arguments, _ = workflow.arguments.decode_call(normal)
     if workflow.encode_input(arguments, {}) != normal:
         todo = "Let the workflow take it by position: move it before the *."

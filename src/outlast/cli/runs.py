@@ -56,7 +56,8 @@ def runs(settings: Settings, /, **filters: Any) -> ExitCode:
     page = asyncio.run(read())
     output.emit(page)
     if not page.runs:
-        output.say("There are no such runs." if any(filters.values()) or attributes else "There are no runs yet.")
+        is_filtered = attributes or any(value for name, value in filters.items() if name != "limit")
+        output.say("There are no such runs." if is_filtered else "There are no runs yet.")
         return ExitCode.COMPLETED
     now = datetime.now(UTC)
     output.draw(

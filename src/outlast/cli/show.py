@@ -51,7 +51,7 @@ def show(settings: Settings, /, run_id: str, *, timeline: bool, moment: int | da
 
 async def _show_run(output: Output, run: Run[Any]) -> None:
     info, attempts = await run.status(), await run.history()
-    output.emit({**msgspec.to_builtins(info, enc_hook=_as_it_is), "attempts": attempts})
+    output.emit({**msgspec.structs.asdict(info), "attempts": attempts})
     if output.as_json:
         return
     now = datetime.now(UTC)
@@ -73,10 +73,6 @@ async def _show_run(output: Output, run: Run[Any]) -> None:
     if info.status is RunStatus.COMPLETED:
         output.say(f"\nOutput\n{show_value(info.output)}")
     _show_errors(output, info)
-
-
-def _as_it_is(value: object) -> object:
-    return value  # what msgspec does not know, `emit` encodes
 
 
 def _show_facts(output: Output, facts: Iterable[tuple[str, str]]) -> None:

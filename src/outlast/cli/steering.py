@@ -94,7 +94,7 @@ def retry(
     run_id: str,
     *,
     target: str | None,
-    timeout: str | float | None,
+    timeout: str | None,
     log_level: str | None,
     no_reexec: bool,
 ) -> ExitCode:
@@ -145,12 +145,12 @@ def delete(settings: Settings, /, run_id: str) -> ExitCode:
     "--status",
     "statuses",
     multiple=True,
-    type=click.Choice(sorted(ENDED)),
+    type=click.Choice(sorted(map(str, ENDED))),
     help="Only runs that ended so; as often as wanted.",
 )
 @shared_options
 @click.pass_obj
-def prune(settings: Settings, /, older_than: str | float, statuses: tuple[str, ...]) -> ExitCode:
+def prune(settings: Settings, /, older_than: str, statuses: tuple[str, ...]) -> ExitCode:
     """Delete runs that ended long ago, with all that is their own."""
     output = settings.output()
     app = existing_store(settings.store)

@@ -20,7 +20,7 @@ from outlast.cli.exits import ExitCode, exit_code_of_status
 from outlast.cli.output import STYLES, Output, show_duration, show_error, show_value
 from outlast.cli.progress import View, make_view
 from outlast.cli.stopping import Stopping
-from outlast.core.durations import Duration, parse_duration
+from outlast.core.durations import parse_duration
 from outlast.core.states import RunStatus
 from outlast.core.timeline import Kind
 from outlast.engine.worker import Worker
@@ -28,6 +28,8 @@ from outlast.run import Run, RunInfo, TimelineItem
 
 __all__ = ["Watch", "command_line", "stop_steps", "work_run"]
 
+OTHERS_GRACE = "30s"
+"""As a worker's: it is one, for the time the run takes."""
 SETTLE_S = 1.0
 """How long a suspension may last before it is taken for one: a worker that comes with the missing code lifts it."""
 
@@ -49,8 +51,9 @@ class Watch:
     output: Output
     begin: Callable[[], Awaitable[Run[Any]]]
     """Starts the run, or finds it, once the app is open."""
-    timeout: Duration | None
-    grace: Duration
+    timeout: str | None
+    grace: str
+    """How long running steps may go on when this process leaves before the run has ended."""
     go_on: Callable[[str], str]
     """The command that goes on with the run of this id."""
 
@@ -61,7 +64,7 @@ async def work_run(watch: Watch, stopping: Stopping) -> ExitCode:
     assert main is not None
     stopping.on_first = main.cancel  # type: ignore[assignment]
     try:
-        async with watch.app.worker(grace=watch.grace) as worker:
+        async with watch.app.worker() as worker:
             stopping.hurry = lambda: stop_steps(worker)
             return await _watch(watch, stopping, worker)
     except asyncio.CancelledError:
@@ -97,7 +100,20 @@ async def _watch(watch: Watch, stopping: Stopping, worker: Worker) -> ExitCode:
     if run is None:
         watch.output.note(f"The run could not be started within {watch.timeout}.")
         return ExitCode.WAITING
-    return _tell_end(watch, await run.status(), end, watcher.suspension)
+    code = _tell_end(watch, await run.status(), end, watcher.suspension)
+    await _leave(watch, worker, watch.grace if end is not _End.ENDED else OTHERS_GRACE)
+    return code
+
+
+async def _leave(watch: Watch, worker: Worker, grace: str) -> None:
+    """Hand back what is held. This worker may have taken other runs that were due: their steps are not cut off, unless
+    the user wants to leave.
+    """
+    executing = worker.home.stepper.executing if worker.home is not None else 0
+    if executing:
+        steps = "1 step" if executing == 1 else f"{executing} steps"
+        watch.output.note(f"Letting {steps} go on for up to {grace}; Ctrl-C stops now.")
+    await worker.drain(parse_duration(grace) / 1_000_000)
 
 
 def stop_steps(worker: Worker) -> None:

@@ -103,10 +103,9 @@ def _tell_ready(app: Outlast, output: Output, worker: Worker) -> None:
     output.say(f"ready: worker {worker.id} (pid {os.getpid()}) serves {served} with {known}, store {app.url}")
 
 
-def _tell_draining(output: Output, worker: Worker, grace: str | float) -> None:
+def _tell_draining(output: Output, worker: Worker, grace: str) -> None:
     executing = worker.home.stepper.executing if worker.home is not None else 0
     output.emit({"event": "draining", "executing": executing})
     if executing:
         steps = "1 step" if executing == 1 else f"{executing} steps"
-        waits = f"{grace:g}s" if isinstance(grace, float) else grace
-        output.say(f"draining: {steps} may go on for {waits}; a second signal stops now")
+        output.say(f"draining: {steps} may go on for {grace}; a second signal stops now")
