@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import msgspec
 import pytest
 
@@ -59,7 +61,7 @@ every_name = pytest.mark.parametrize("name", NAMES.values(), ids=NAMES.keys())
 @every_name
 async def test_a_runs_names_are_kept(store: Store, worker: str, name: str):
     """Id, workflow, version, queue, user, trace and what it waits for are read, found and filtered as given."""
-    given = {
+    given: dict[str, Any] = {
         "workflow": name,
         "version": name,
         "queue": name,
