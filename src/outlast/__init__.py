@@ -1,1 +1,63 @@
-"""outlast: workflows that outlast the process that started them."""
+"""outlast: workflows that outlast the process that started them.
+
+    from outlast import Context, Outlast, current_step
+
+All that authors and callers need is here, errors included. What is not is the library's own affair, and may change.
+"""
+
+from outlast import errors
+from outlast.app import Outlast
+from outlast.authoring.context import Context, RunIdentity
+from outlast.authoring.current import StepInfo, current_step
+from outlast.authoring.failure import FailedStep
+from outlast.authoring.module import Module
+from outlast.authoring.options import CallOptions, StepOptions
+from outlast.authoring.step import Step
+from outlast.authoring.workflow import Workflow
+from outlast.core.durations import Duration
+from outlast.core.retry import exponential, fixed
+from outlast.engine.worker import Worker
+from outlast.errors import *  # noqa: F403 - all of them, as errors.__all__ says
+from outlast.run.handle import Run
+from outlast.run.options import StartOptions
+from outlast.run.records import (
+    AttemptInfo,
+    RunInfo,
+    RunPage,
+    RunSnapshot,
+    RunSummary,
+    StepSummary,
+    TimelineItem,
+    WorkerInfo,
+    WorkSummary,
+)
+
+__all__ = [
+    "AttemptInfo",
+    "CallOptions",
+    "Context",
+    "Duration",
+    "FailedStep",
+    "Module",
+    "Outlast",
+    "Run",
+    "RunIdentity",
+    "RunInfo",
+    "RunPage",
+    "RunSnapshot",
+    "RunSummary",
+    "StartOptions",
+    "Step",
+    "StepInfo",
+    "StepOptions",
+    "StepSummary",
+    "TimelineItem",
+    "WorkSummary",
+    "Worker",
+    "WorkerInfo",
+    "Workflow",
+    "current_step",
+    "exponential",
+    "fixed",
+]
+__all__ += errors.__all__

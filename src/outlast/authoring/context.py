@@ -22,7 +22,7 @@ from outlast.authoring.function import Closure
 from outlast.authoring.mapping import collect_failure, run_map
 from outlast.authoring.options import CallOptions, StepOptions
 from outlast.authoring.schema import decoder
-from outlast.authoring.step import DEFAULTS, call_durably, settle_options
+from outlast.authoring.step import DEFAULTS, Coro, call_durably, settle_options
 from outlast.core.durations import Duration, parse_duration
 from outlast.core.instants import to_datetime, to_us
 from outlast.core.keys import check_name
@@ -153,16 +153,14 @@ class Context:
     @overload
     def do(
         self, name: str, fn: Callable[[], object], /, *, returns: TypeForm[T], **options: Unpack[StepOptions]
-    ) -> Coroutine[Any, Any, T]: ...
+    ) -> Coro[T]: ...
     @overload
-    def do(
-        self, name: str, fn: Callable[[], Coroutine[Any, Any, R]], /, **options: Unpack[StepOptions]
-    ) -> Coroutine[Any, Any, R]: ...
+    def do(self, name: str, fn: Callable[[], Coroutine[Any, Any, R]], /, **options: Unpack[StepOptions]) -> Coro[R]: ...
     @overload
-    def do(self, name: str, fn: Callable[[], R], /, **options: Unpack[StepOptions]) -> Coroutine[Any, Any, R]: ...
+    def do(self, name: str, fn: Callable[[], R], /, **options: Unpack[StepOptions]) -> Coro[R]: ...
     def do(
         self, name: str, fn: Callable[[], Any], /, *, returns: Any = _UNSAID, **options: Unpack[StepOptions]
-    ) -> Coroutine[Any, Any, Any]:
+    ) -> Coro[Any]:
         """Run a closure as a durable step called `name`: `await ctx.do("fetch", lambda: client.get(url))`.
 
         An async function runs in the worker's loop, any other in a thread. The result comes back as `returns` says, or

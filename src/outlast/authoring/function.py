@@ -37,9 +37,11 @@ def declare_arguments(fn: Callable[..., Any], name: str, *, skip_first: bool = F
 class Function:
     """A function with a name of its own: anybody who imported its module can run it."""
 
-    __slots__ = ("arguments", "fn", "is_async", "name")
+    __slots__ = ("arguments", "fn", "is_async", "name", "returns")
 
     kind: str = "step"
+    returns: Returns
+    """The codec of its results. Raises InvalidDefinition at the first look if the annotation is still not defined."""
 
     def __init__(self, fn: Callable[..., Any], name: str, arguments: Arguments | None = None) -> None:
         """`name` is the full one, with its module's. Raises InvalidDefinition for annotations that cannot work."""
@@ -48,10 +50,12 @@ class Function:
         self.is_async = inspect.iscoroutinefunction(fn)
         self.arguments = declare_arguments(fn, name) if arguments is None else arguments
 
-    @property
-    def returns(self) -> Returns:
-        """The codec of its results."""
-        return self.arguments.returns
+    def __getattr__(self, name: str) -> Any:
+        # Only for a slot that is not filled yet. A property would cost each step a call more.
+        if name != "returns":
+            raise AttributeError(name, name=name, obj=self)
+        self.returns = self.arguments.returns
+        return self.returns
 
     @property
     def place(self) -> str:
@@ -66,7 +70,7 @@ class Function:
 class Closure(Function):
     """A function without arguments that the body made: only the body itself can make it again."""
 
-    __slots__ = ("_returns",)
+    __slots__ = ()
 
     kind = "closure"
 
@@ -76,20 +80,15 @@ class Closure(Function):
         super().__init__(fn, check_step_name(name), _NO_ARGUMENTS)
         self.is_async = _is_async(fn)
         annotation = _find_annotation(fn) if returns is inspect.Parameter.empty else returns
-        self._returns = _make_returns(name, annotation)
-
-    @property
-    def returns(self) -> Returns:
-        """The codec of its results."""
-        return self._returns
+        self.returns = _make_returns(name, annotation)
 
     def encode_result(self, value: object) -> bytes:
         """As any function's; besides, what comes back must be what the closure returned, even where it does not say.
 
         A lambda cannot be annotated. That its date would be a text in the body, no type checker could know.
         """
-        data, decoded = self._returns.settle(value)
-        if self._returns.annotation is Any and decoded != value:
+        data, decoded = self.returns.settle(value)
+        if self.returns.annotation is Any and decoded != value:
             problem = "JSON would give it back as something else: annotate the function, or pass returns="
             raise ResultInvalid(self.name, "plain JSON", _shorten(value), problem)
         return data

@@ -13,7 +13,7 @@ import inspect
 import sys
 from asyncio import CancelledError
 from collections.abc import Callable, Coroutine, Mapping
-from typing import TYPE_CHECKING, Any, Final, Generic, ParamSpec, TypeVar, Unpack
+from typing import TYPE_CHECKING, Any, Final, Generic, ParamSpec, TypeAlias, TypeVar, Unpack
 
 from msgspec import Raw
 
@@ -34,10 +34,13 @@ if TYPE_CHECKING:
     from outlast.core.events import ErrorRecord
     from outlast.core.machine import Machine, PendingStep
 
-__all__ = ["DEFAULTS", "Step", "call_durably", "mark_coroutine_function", "settle_options"]
+__all__ = ["DEFAULTS", "Coro", "Step", "call_durably", "mark_coroutine_function", "settle_options"]
 
 P = ParamSpec("P")
 R = TypeVar("R")
+
+Coro: TypeAlias = Coroutine[Any, Any, R]
+"""What calls return. By this name: spelt out, mypy takes a gather of two different ones for `Any`."""
 
 DEFAULTS: Final = StepSettings()
 _MOST_VARIANTS: Final = 64
@@ -143,7 +146,7 @@ class Step(Generic[P, R]):
         self._variants: dict[Any, Step[P, R]] = {}
         mark_coroutine_function(self)
 
-    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> Coroutine[Any, Any, R]:
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> Coro[R]:
         """Call it. The coroutine runs when it is awaited, or given to `gather`, `create_task` and the like."""
         call: Any = call_durably(self.function, self.name, self.settings, args, kwargs)
         call.__qualname__ = self.__qualname__  # what Python says of one that was never awaited

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Coroutine
-from typing import TYPE_CHECKING, Any, Final, Generic, ParamSpec, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Concatenate, Final, Generic, ParamSpec, TypeVar, cast
 
 import msgspec
 
@@ -17,7 +17,7 @@ from outlast.authoring.declaration import check_body, place_of
 from outlast.authoring.fingerprint import fingerprint
 from outlast.authoring.function import declare_arguments
 from outlast.authoring.inputs import decode_input, encode_input
-from outlast.authoring.step import mark_coroutine_function
+from outlast.authoring.step import Coro, mark_coroutine_function
 from outlast.core.keys import check_name
 from outlast.core.loop import running_body_loop
 from outlast.errors import InvalidDefinition, NotInBody
@@ -50,7 +50,7 @@ class Workflow(Generic[P, R]):
         self._home = home
         mark_coroutine_function(self)
 
-    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> Coroutine[Any, Any, R]:  # noqa: ARG002 - for their types
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> Coro[R]:  # noqa: ARG002 - for their types
         """For a body to run another workflow as its child. Raises NotInBody outside, and InvalidDefinition for now."""
         if running_body_loop() is None:
             raise NotInBody(f"{self.name}()")
@@ -62,7 +62,7 @@ class Workflow(Generic[P, R]):
         return f"<workflow {self.name!r}, version {self.version}>"
 
     @property
-    def fn(self) -> Callable[..., Coroutine[Any, Any, R]]:
+    def fn(self) -> Callable[Concatenate[Context, P], Coroutine[Any, Any, R]]:
         """The body itself, undecorated: it takes the context first."""
         return self._fn
 
