@@ -167,6 +167,6 @@ class Author:
         return [MilestoneReached(f"m{self.now}") if kind == "milestone" else PatchApplied(f"p{self.patches}")]
 
 
-def random_journal(seed: int, entries: int = 40):
+def random_journal(seed: int, entries: int = 25):
     """A journal that an engine could have written."""
     return Author(random.Random(seed)).write(entries)

@@ -272,7 +272,7 @@ def test_every_change_of_status_is_one_of_the_table(seed):
 
 @given(seed=seeds)
 def test_what_people_see_open_is_what_the_engine_has_open(seed):
-    """The picture and the engine's own book of open steps agree, over retries too: which, at which attempt, until when."""
+    """The picture and the engine's own book agree, over retries too: which steps, at which attempt, until when."""
     pages = random_journal(seed)
     events = [event for _, entry in pages for event in entry]
     last = max((number for number, event in enumerate(events) if isinstance(event, RunReopened)), default=0)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import typing
+from itertools import pairwise
 
 import pytest
 from hypothesis import given
@@ -84,7 +85,7 @@ def test_the_timeline_has_no_gaps(seed):
     pages = random_journal(seed)
     items = tell(pages)
     assert [item.seq for item in items] == list(range(sum(len(events) for _, events in pages)))
-    assert all(one.at <= next_.at for one, next_ in zip(items, items[1:], strict=False))
+    assert all(one.at <= after.at for one, after in pairwise(items))
 
 
 ONE_EACH = [

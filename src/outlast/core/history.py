@@ -142,7 +142,8 @@ class _History:
     def _settle(self, event: StepSettled) -> None:
         known = self.attempts.get((event.key, event.attempt))
         if known is not None:
-            known.attempt.ended_at, known.attempt.value, known.attempt.error = event.at, event.value, event.error
+            known.attempt.ended_at, known.attempt.error = event.at, event.error
+            known.attempt.value = event.value if event.error is None else None
 
     def _cancel(self, event: StepCancelled) -> None:
         self._cancel_open([self._latest[event.key]] if event.key in self._latest else [])

@@ -165,7 +165,10 @@ _TELLERS: dict[type, Callable[[Any], tuple[Kind, dict[str, Any]]]] = {
     ),
     StepCancelled: lambda event: (Kind.CANCELLED, {"step": event.key}),
     StepLost: lambda event: (Kind.LOST, _of_attempt(event)),
-    StepSettled: lambda event: (Kind.SETTLED, {**_of_attempt(event), "value": event.value, "error": event.error}),
+    StepSettled: lambda event: (
+        Kind.SETTLED,
+        {**_of_attempt(event), "value": None if event.error else event.value, "error": event.error},
+    ),
     SleepStarted: lambda event: (Kind.SLEEPING, {"until": event.until}),
     TimerFired: lambda _event: (Kind.TIMER, {}),
     StateSet: lambda event: (Kind.STATE, {"name": event.key, "value": event.value}),

@@ -1,9 +1,9 @@
 """Log lines: which loggers there are, what each record carries, and how an error is told. Layer: telemetry.
 
-Everything is logged below `outlast`, through the standard library; the library installs no handler. What always holds: a
-line about a run carries `run`, `step`, `attempt` and `trace` as attributes of its record, those that do not apply as
-`None`, so that a formatter or filter may name them; its text says run and step as well. An *expected* error is one line,
-any other comes with its traceback (SPEC R8).
+Everything is logged below `outlast`, through the standard library; no handler is installed. What always holds: a line
+about a run carries `run`, `step`, `attempt` and `trace` as attributes of its record, those that do not apply as `None`,
+so that a formatter or filter may name them; its text says run and step as well. An *expected* error is one line, any
+other comes with its traceback (SPEC R8).
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def fields(started: RunStarted | None, step: str | None = None, attempt: int | N
     return Fields(run=run, step=step, attempt=attempt, trace=trace)
 
 
-def log_step_failed(  # noqa: PLR0917 - called in one place
+def log_step_failed(
     log: logging.Logger, started: RunStarted | None, key: str, attempt: int, error: ErrorRecord, will_retry: bool
 ) -> None:
     """An attempt failed. A warning while others follow or the error is expected; else an error."""

@@ -1,0 +1,323 @@
+"""`Outlast`: the app, as authors and callers hold it. Layer: app. It wires, and decides nothing.
+
+An app is a `Module` without a name: steps and workflows are declared on it, or included. Opened, it has an engine, and
+starts and steers runs; with a worker it works them too. What always holds: an open app belongs to the event loop that
+opened it, and what it is asked for is checked before anything is stored (SPEC R2).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import AsyncGenerator, Callable, Coroutine, Iterable
+from concurrent.futures import Executor
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from datetime import datetime
+from typing import Any, Self, TypeVar, TypeVarTuple, Unpack, overload
+
+from outlast.authoring.module import Module
+from outlast.authoring.workflow import Workflow
+from outlast.core.durations import Duration, parse_duration
+from outlast.core.keys import check_name
+from outlast.engine.engine import Engine
+from outlast.engine.worker import Worker, WorkerSettings
+from outlast.errors import AppNotOpen, FunctionNotFound, InvalidDefinition, InvalidSetting, RunNotFound
+from outlast.run.handle import Run
+from outlast.run.options import (
+    Attributes,
+    StartOptions,
+    check_ended,
+    check_query,
+    check_start,
+    check_worker,
+    cursor_of,
+)
+from outlast.run.records import (
+    RunPage,
+    WorkerInfo,
+    WorkSummary,
+    describe_work,
+    describe_worker,
+    summarize_run,
+)
+from outlast.stores.open import open_store
+from outlast.telemetry.logs import ENGINE
+
+__all__ = ["Outlast"]
+
+R = TypeVar("R")
+Ts = TypeVarTuple("Ts")
+
+DEFAULT_URL = "sqlite:///outlast.db"
+YES = frozenset({"1", "true", "yes", "on"})
+PRUNE_AT_ONCE = 500
+
+
+class Outlast(Module):
+    """One app, on one store. See the module's docstring; `async with app:` opens it."""
+
+    def __init__(self, url: str | None = None, *, dev: bool | None = None) -> None:
+        """`url`: `sqlite:///path`, `postgresql://…` or `memory://`; default $OUTLAST_URL, else sqlite:///outlast.db.
+
+        `dev` (default: `$OUTLAST_DEV`) makes bodies raise on what must not be done in them, also behind the loop's back.
+        """
+        super().__init__("")
+        self.url = url if url is not None else os.environ.get("OUTLAST_URL") or DEFAULT_URL
+        self.dev = dev if dev is not None else os.environ.get("OUTLAST_DEV", "").lower() in YES
+        self._executors: dict[str, Executor] = {}
+        self._store = open_store(self.url)
+        self._engine: Engine | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._users = 0
+        self._closed = asyncio.Event()
+
+    def executor(self, name: str, executor: Executor) -> None:
+        """Steps with `executor=name` run in it: a process pool, a cluster. It is the caller's to shut down."""
+        check_name("executor", name)
+        if not isinstance(executor, Executor):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise InvalidSetting(f"executor {name!r}", executor, "a concurrent.futures.Executor")
+        self._executors[name] = executor
+
+    # --- opening ------------------------------------------------------------------------------------------------------
+
+    async def __aenter__(self) -> Self:
+        await self._open()
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self._close()
+
+    async def _open(self) -> Engine:
+        """The first opens the store, the others share it; who comes while the last one closes it waits."""
+        loop = asyncio.get_running_loop()
+        if self._loop is not None and self._loop.is_closed():
+            self._engine, self._loop, self._users = None, None, 0  # its loop ended without closing it
+        while self._engine is not None and self._users == 0 and self._loop is loop:
+            await self._closed.wait()
+        if self._engine is None:
+            self._engine, self._loop, self._closed = self._make_engine(), loop, asyncio.Event()
+        engine = self._here("async with app")
+        self._users += 1
+        try:
+            await engine.open()
+        except BaseException:
+            self._users -= 1
+            self._forget_unused()
+            raise
+        return engine
+
+    async def _close(self) -> None:
+        engine = self._here("closing it")
+        self._users -= 1
+        try:
+            await engine.close()
+        finally:
+            self._forget_unused()
+
+    def _make_engine(self) -> Engine:
+        return Engine(self._store, self, dev=self.dev, executors=self._executors, log=ENGINE)
+
+    def _forget_unused(self) -> None:
+        if self._users == 0:
+            self._engine = self._loop = None
+            self._closed.set()
+
+    def _here(self, call: str = "this call") -> Engine:
+        """The engine. Raises AppNotOpen, also in any other loop than the one that opened it."""
+        if self._engine is None:
+            raise AppNotOpen(call)
+        if asyncio.get_running_loop() is not self._loop:
+            problem = "The app is open in another event loop"
+            raise AppNotOpen(call, problem, "Call from the loop that opened it, or make an app for this one.")
+        return self._engine
+
+    # --- starting and finding runs ------------------------------------------------------------------------------------
+
+    @overload
+    async def start(
+        self, workflow: Callable[[*Ts], Coroutine[Any, Any, R]], /, *args: *Ts, **options: Unpack[StartOptions]
+    ) -> Run[R]: ...
+    @overload
+    async def start(self, workflow: str, /, *args: object, **options: Unpack[StartOptions]) -> Run[Any]: ...
+    async def start(
+        self, workflow: Callable[[*Ts], Coroutine[Any, Any, Any]] | str, /, *args: *Ts, **options: Unpack[StartOptions]
+    ) -> Run[Any]:
+        """Start a run of a workflow, or of the workflow of this name, with this input; see `StartOptions`.
+
+        Once it returns, the run will happen. Raises InvalidInput, naming the field; FunctionNotFound; RunExists; and
+        RunConflict for an id whose run has another workflow or input.
+        """
+        engine = self._here("app.start()")
+        known = self._known_workflow(workflow)
+        start = check_start(**options)
+        uid, name = await engine.start(known, known.encode_input(args, {}), start)
+        return Run(self._here, uid, name, known.name, known)
+
+    async def get_run(self, id: str, /) -> Run[Any]:
+        """The run that holds this id. Raises RunNotFound."""
+        row = await self._here("app.get_run()").store.find_run(check_name("run id", id))
+        if row is None:
+            raise RunNotFound(id)
+        return Run(self._here, row.uid, row.id, row.workflow, self.find_workflow(row.workflow))
+
+    def _known_workflow(self, workflow: object) -> Workflow[..., Any]:
+        """As declared here: a run of any other would find nobody who knows it."""
+        if isinstance(workflow, str):
+            found = self.find_workflow(workflow)
+            if found is None:
+                raise FunctionNotFound(workflow, "workflow")
+            return found
+        if not isinstance(workflow, Workflow):
+            problem = f"A workflow or its name was expected, and this is {type(workflow).__name__}"
+            raise InvalidDefinition(problem, repr(workflow), "Decorate it with @app.workflow.")
+        if self.find_workflow(workflow.name) is not workflow:
+            fix = "Declare it with @app.workflow, or app.include() its module."
+            raise InvalidDefinition("The workflow is not one of this app", repr(workflow.name), fix)
+        return workflow
+
+    # --- lists and retention ------------------------------------------------------------------------------------------
+
+    async def runs(
+        self,
+        *,
+        workflow: str | Workflow[..., Any] | None = None,
+        status: str | Iterable[str] | None = None,
+        waiting_on: str | None = None,
+        user: str | None = None,
+        parent: str | None = None,
+        created_from: datetime | None = None,
+        created_until: datetime | None = None,
+        attributes: Attributes | None = None,
+        after: str | None = None,
+        limit: int = 50,
+    ) -> RunPage:
+        """Runs that fit all filters, newest first; the next page is `app.runs(…, after=page.next)`.
+
+        `waiting_on` may end with `*`; `parent` is a uid; `created_until` is exclusive; of the `attributes` named, all
+        must be equal. It reads rows: a hot run is `running` there.
+        """
+        engine = self._here("app.runs()")
+        query = check_query(
+            workflow=workflow.name if isinstance(workflow, Workflow) else workflow,
+            status=status,
+            waiting_on=waiting_on,
+            user=user,
+            parent=parent,
+            created_from=created_from,
+            created_until=created_until,
+            attributes=attributes,
+            after=after,
+            limit=limit,
+        )
+        rows = await engine.store.list_runs(query)
+        page = rows[:limit]
+        return RunPage(tuple(map(summarize_run, page)), cursor_of(page[-1]) if len(rows) > limit else None)
+
+    async def prune(self, older_than: Duration, statuses: str | Iterable[str] | None = None) -> int:
+        """Delete runs that ended longer ago than this, of these statuses or all; gives how many.
+
+        In batches, each a short transaction of its own: other work goes on between.
+        """
+        store = self._here("app.prune()").store
+        ended, age_us = check_ended(statuses), parse_duration(older_than)
+        before, count = await store.now() - age_us, 0
+        while deleted := await store.prune(ended, before, PRUNE_AT_ONCE):
+            count += deleted
+        return count
+
+    async def workers(self) -> list[WorkerInfo]:
+        """The workers of this store: those that are alive, and those nobody has taken over from yet."""
+        store = self._here("app.workers()").store
+        now_us = await store.now()
+        return [describe_worker(row, now_us) for row in await store.list_workers()]
+
+    # --- working ------------------------------------------------------------------------------------------------------
+
+    def worker(
+        self,
+        *,
+        concurrency: int = 200,
+        queues: Iterable[str] = ("default",),
+        max_hot: int = 10_000,
+        lease: Duration = "10s",
+        grace: Duration = "30s",
+        threads: int = 32,
+    ) -> AbstractAsyncContextManager[Worker]:
+        """`async with app.worker():` works runs until it is left, and opens the app. Many processes may do so.
+
+        `concurrency`: steps executing at once, plain functions in `threads` threads. `max_hot`: runs kept in memory; 0
+        replays after every event. `lease`: when it dies, others wait that long. `grace`: how long running steps may go
+        on when it is told to stop.
+        """
+        return self._working(
+            check_worker(
+                concurrency=concurrency, queues=queues, max_hot=max_hot, lease=lease, grace=grace, threads=threads
+            )
+        )
+
+    @asynccontextmanager
+    async def _working(self, settings: WorkerSettings) -> AsyncGenerator[Worker, None]:
+        async with self, self._alone().make_worker(settings) as worker:
+            yield worker
+
+    def _alone(self) -> Engine:
+        engine = self._here("a worker")
+        if engine.worker is not None:
+            raise AppNotOpen("a second worker", "This app has a worker already", "Raise its concurrency instead.")
+        return engine
+
+    async def work_until_idle(
+        self,
+        timeout: Duration | None = 60,
+        *,
+        concurrency: int = 200,
+        queues: Iterable[str] = ("default",),
+        grace: Duration = "5s",
+    ) -> WorkSummary:
+        """Take over what dead workers left, work what is due, hand the rest back: for hosts without a long life.
+
+        Returns when nothing is due and nothing moves, or after `timeout`; steps still running get `grace` then.
+        """
+        settings = check_worker(
+            concurrency=concurrency, queues=queues, max_hot=10_000, lease="10s", grace=grace, threads=32
+        )
+        timeout_s = None if timeout is None else parse_duration(timeout) / 1_000_000
+        async with self:
+            return describe_work(await self._alone().work_until_idle(timeout_s, settings))
+
+    @overload
+    def run_sync(
+        self,
+        workflow: Callable[[*Ts], Coroutine[Any, Any, R]],
+        /,
+        *args: *Ts,
+        id: str | None = None,
+        timeout: Duration | None = None,
+    ) -> R: ...
+    @overload
+    def run_sync(
+        self, workflow: str, /, *args: object, id: str | None = None, timeout: Duration | None = None
+    ) -> Any: ...
+    def run_sync(
+        self,
+        workflow: Callable[[*Ts], Coroutine[Any, Any, Any]] | str,
+        /,
+        *args: *Ts,
+        id: str | None = None,
+        timeout: Duration | None = None,
+    ) -> Any:
+        """Start a run, work it here, and give its result: for scripts and code without an event loop.
+
+        Raises what `Run.result` raises; after TimeoutError the run is left as it stands, for the next worker.
+        """
+        try:
+            asyncio.get_running_loop()
+        except RuntimeError:
+            return asyncio.run(self._run_once(workflow, args, id, timeout))
+        problem = "There is an event loop here, and run_sync would block it"
+        raise AppNotOpen("app.run_sync()", problem, "Await app.start() and run.result() instead.")
+
+    async def _run_once(self, workflow: Any, args: tuple[Any, ...], id: str | None, timeout: Duration | None) -> Any:
+        async with self.worker():
+            run: Run[Any] = await self.start(workflow, *args, id=id)
+            return await run.result(timeout)

@@ -1,0 +1,31 @@
+"""One run, from outside: its handle, and the records that show it. Layer: run."""
+
+from __future__ import annotations
+
+from outlast.run.handle import Run
+from outlast.run.records import (
+    AttemptInfo,
+    Milestone,
+    RunInfo,
+    RunPage,
+    RunSnapshot,
+    RunSummary,
+    StepSummary,
+    TimelineItem,
+    WorkerInfo,
+    WorkSummary,
+)
+
+__all__ = [
+    "AttemptInfo",
+    "Milestone",
+    "Run",
+    "RunInfo",
+    "RunPage",
+    "RunSnapshot",
+    "RunSummary",
+    "StepSummary",
+    "TimelineItem",
+    "WorkSummary",
+    "WorkerInfo",
+]

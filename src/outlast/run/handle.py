@@ -1,0 +1,194 @@
+"""`Run`: one run, from outside. Layer: run.
+
+A handle holds a name, not a state: every call asks the store, so it may be made, kept and used in any process. It stays
+with its run (`uid`) when the id is given to another by `on_conflict="restart"`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, AsyncIterator, Callable
+from contextlib import aclosing
+from datetime import datetime
+from typing import TYPE_CHECKING, Generic, TypeVar, cast
+
+import msgspec
+
+from outlast.authoring.exceptions import rebuild_error
+from outlast.core.durations import Duration, parse_duration
+from outlast.core.events import Event, RunCompleted
+from outlast.core.events import RunCancelled as CancelledEvent
+from outlast.core.events import RunFailed as FailedEvent
+from outlast.core.fold import fold
+from outlast.core.history import list_attempts
+from outlast.core.instants import to_us
+from outlast.core.keys import check_name
+from outlast.core.states import RunStatus
+from outlast.core.timeline import Timeline, state_at, tell
+from outlast.engine.loading import CANCEL, RESUME, CancelPayload, ResumePayload
+from outlast.errors import RunCancelled, RunEnded, RunFailed, RunNotEnded, RunNotFound, WaitNotFound
+from outlast.run.records import (
+    AttemptInfo,
+    RunInfo,
+    RunSnapshot,
+    TimelineItem,
+    describe_attempt,
+    describe_item,
+    describe_moment,
+    describe_run,
+)
+
+if TYPE_CHECKING:
+    from outlast.authoring.workflow import Workflow
+    from outlast.engine.engine import Engine
+    from outlast.stores.store import Entry, RunRow
+
+__all__ = ["Run"]
+
+R = TypeVar("R")
+
+
+class Run(Generic[R]):
+    """A handle for one run. Get one from `app.start` or `app.get_run`; it needs the app to be open."""
+
+    def __init__(
+        self, reach: Callable[[], Engine], uid: str, id: str, workflow: str, known: Workflow[..., R] | None
+    ) -> None:
+        """`reach` gives the app's engine, or raises; `known` is the workflow, if this process knows it."""
+        self.uid = uid
+        """The run's own UUID: no other run ever has it."""
+        self.id = id
+        """The user's name for it."""
+        self.workflow = workflow
+        """Name of its workflow."""
+        self._reach = reach
+        self._known = known
+
+    def __repr__(self) -> str:
+        return f"<Run {self.id!r} of {self.workflow!r}>"
+
+    # --- how it ends --------------------------------------------------------------------------------------------------
+
+    async def result(self, timeout: Duration | None = None) -> R:
+        """The output, as the workflow's annotation says; plain JSON where this process does not know the workflow.
+
+        Waits for the end, also while the run is suspended. Raises RunFailed, whose `error` and `__cause__` is what the
+        body raised; RunCancelled; RunNotFound; TimeoutError after `timeout`, and the run goes on.
+        """
+        timeout_s = None if timeout is None else parse_duration(timeout) / 1_000_000
+        try:
+            end = await self._reach().wait_outcome(self.uid, timeout_s)
+        except RunNotFound:
+            raise RunNotFound(self.id) from None
+        except TimeoutError:
+            raise TimeoutError(f"Run {self.id!r} has not ended within {timeout}. It goes on.") from None
+        if isinstance(end, RunCompleted):
+            return self._decode(end.output)
+        if isinstance(end, CancelledEvent):
+            raise RunCancelled(self.id, end.reason)
+        assert isinstance(end, FailedEvent)
+        step = end.steps[0] if end.steps else None
+        raise RunFailed(self.id, RunStatus.FAILED, rebuild_error(end.error, step=step or ""), step)
+
+    def _decode(self, output: msgspec.Raw) -> R:
+        return cast("R", msgspec.json.decode(output)) if self._known is None else self._known.decode_output(output)
+
+    # --- how it stands, and stood -------------------------------------------------------------------------------------
+
+    async def status(self) -> RunInfo:
+        """How it stands now. Raises RunNotFound."""
+        row = await self._row()
+        return describe_run(row, fold(await self._journal()), self._decode)
+
+    async def history(self) -> list[AttemptInfo]:
+        """Every attempt of every step: who ran it, when, with what, and how it ended."""
+        return [describe_attempt(attempt) for attempt in list_attempts(await self._journal())]
+
+    async def timeline(self) -> list[TimelineItem]:
+        """Everything that happened, in order: one item for each event, numbered from 0 (`seq`)."""
+        return [describe_item(item) for item in tell(await self._journal())]
+
+    async def state_at(self, moment: int | datetime) -> RunSnapshot:
+        """The run as it knew itself after event number `moment`, or at that time. Before the first event: seq -1."""
+        journal = await self._journal()
+        if isinstance(moment, int):
+            return describe_moment(state_at(journal, seq=moment), self._decode)
+        return describe_moment(state_at(journal, at=to_us(moment, "state_at")), self._decode)
+
+    async def events(self, after: int = -1) -> AsyncIterator[TimelineItem]:
+        """The timeline as it grows, from behind the event number `after`; it ends when the run has ended.
+
+        Whoever lost the connection goes on with `after=` the last `seq` seen, and misses nothing.
+        """
+        engine = self._reach()
+        timeline, position = Timeline(), -1
+        async with aclosing(cast("AsyncGenerator[None, None]", engine.follow(self.uid))) as changes:
+            async for _ in changes:
+                read = await engine.read_events(self.uid, after=position)
+                if not read:
+                    await self._row()  # deleted meanwhile?
+                for entry, batch in read:
+                    position = entry.seq
+                    for item in timeline.tell(entry, batch):
+                        if item.seq > after:
+                            yield describe_item(item)
+                if timeline.view.is_ended:
+                    return
+
+    # --- steering -----------------------------------------------------------------------------------------------------
+
+    async def cancel(self, reason: str = "no reason given", *, force: bool = False) -> bool:
+        """Ask it to stop; returns once that is stored. False: it had ended already.
+
+        The body gets `CancelledError` where it waits, and may clean up, steps included; with `force` it gets no say.
+        """
+        payload = CancelPayload(check_name("reason", reason), force)
+        return await self._send(CANCEL, msgspec.json.encode(payload))
+
+    async def resume(self, reason: str | None = None) -> None:
+        """Lift a suspension; returns once that is stored. `reason` is what it must be suspended on, its code.
+
+        Raises WaitNotFound, naming what is open, if it is not suspended, or not on that; RunEnded.
+        """
+        if reason is not None:
+            check_name("reason", reason)
+        view = fold(await self._journal())
+        if view.is_ended:
+            raise RunEnded(self.id, str(view.status))
+        open_gates = () if view.suspension is None else (view.suspension.code,)
+        if not open_gates or reason not in {None, *open_gates}:
+            raise WaitNotFound(self.id, reason or "", open_gates)
+        if not await self._send(RESUME, msgspec.json.encode(ResumePayload(reason))):
+            raise RunEnded(self.id, (await self._row()).status)
+
+    async def retry(self) -> None:
+        """Let a failed run go on from what failed, with a fresh budget of attempts; what succeeded stays.
+
+        Returns once that is stored; `result()` then waits for the new end. Raises RunNotFailed.
+        """
+        await self._reach().retry(await self._row())
+
+    async def delete(self) -> None:
+        """Delete an ended run, with its journal and all else that is its own. Raises RunNotEnded."""
+        if not await self._reach().store.delete_run(self.uid):
+            raise RunNotEnded(self.id, (await self._row()).status)
+
+    # --- asking -------------------------------------------------------------------------------------------------------
+
+    async def _row(self) -> RunRow:
+        row = await self._reach().store.find_uid(self.uid)
+        if row is None:
+            raise RunNotFound(self.id)
+        return row
+
+    async def _journal(self) -> list[tuple[Entry, list[Event]]]:
+        journal = await self._reach().read_events(self.uid)
+        if not journal:
+            raise RunNotFound(self.id)
+        return journal
+
+    async def _send(self, kind: str, payload: bytes) -> bool:
+        """False: it has ended, and takes no message."""
+        sent = await self._reach().send(self.uid, kind, payload)
+        if sent.verdict == "missing":
+            raise RunNotFound(self.id)
+        return sent.verdict != "ended"

@@ -1,0 +1,72 @@
+"""What a log line carries, and how errors are told (SPEC R8, O5)."""
+
+from __future__ import annotations
+
+import logging
+
+import pytest
+from msgspec import Raw
+
+from outlast.core.events import ErrorRecord, RunStarted
+from outlast.telemetry.logs import ENGINE, STEPS, fields, log_run_failed, log_step_failed, one_line
+
+TRACE = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
+STARTED = RunStarted(1, "u-1", "A-17", "fulfil", "v1", Raw(b"null"), 7, "3.11", trace=TRACE)
+BUG = ErrorRecord("KeyError", "'x'", traceback="Traceback (most recent call last):\n  File shop.py\nKeyError: 'x'\n")
+DECLINED = ErrorRecord("CardDeclined", "no\nfunds", traceback="Traceback …", expected=True)
+
+
+@pytest.fixture(autouse=True)
+def _all_levels(caplog):
+    caplog.set_level(logging.DEBUG, logger="outlast")
+
+
+# SPEC R8
+def test_an_expected_error_is_one_line(caplog):
+    """A declined card is not a bug: no traceback, and no more than a warning."""
+    log_step_failed(STEPS, STARTED, "charge", 6, DECLINED, False)
+    (record,) = caplog.records
+    assert record.getMessage() == "step charge of run A-17 failed, attempt 6: CardDeclined: no funds"
+    assert record.levelno == logging.WARNING
+
+
+# SPEC R8
+def test_any_other_error_comes_with_its_traceback(caplog):
+    """What its author did not expect is an error, with all there is to find it."""
+    log_step_failed(STEPS, STARTED, "charge", 6, BUG, False)
+    (record,) = caplog.records
+    assert record.getMessage().startswith("step charge of run A-17 failed, attempt 6: KeyError: 'x'\nTraceback")
+    assert record.getMessage().endswith("KeyError: 'x'")
+    assert record.levelno == logging.ERROR
+
+
+# SPEC S4
+def test_a_failure_that_is_retried_is_a_warning(caplog):
+    """Nothing has failed for good yet; the line says that another attempt follows."""
+    log_step_failed(STEPS, STARTED, "charge", 1, BUG, True)
+    (record,) = caplog.records
+    assert "it is retried" in record.getMessage()
+    assert record.levelno == logging.WARNING
+
+
+# SPEC O5
+def test_every_line_carries_run_step_attempt_and_trace(caplog):
+    """As attributes of the record: a JSON formatter finds them, and a filter can rely on them."""
+    log_step_failed(STEPS, STARTED, "charge", 2, BUG, True)
+    log_run_failed(ENGINE, STARTED, BUG)
+    ENGINE.info("nothing in particular", extra=fields(None))
+    carried = [(record.run, record.step, record.attempt, record.trace) for record in caplog.records]
+    assert carried == [("A-17", "charge", 2, TRACE), ("A-17", None, None, TRACE), (None, None, None, None)]
+
+
+def test_a_failed_run_is_an_error_unless_it_was_expected(caplog):
+    """The level says whose problem it is."""
+    log_run_failed(ENGINE, STARTED, BUG)
+    log_run_failed(ENGINE, STARTED, DECLINED)
+    assert [record.levelname for record in caplog.records] == ["ERROR", "WARNING"]
+
+
+def test_a_peers_text_cannot_look_like_a_line_of_ours():
+    """Line breaks and endless text of an error's message do not get into a line."""
+    assert one_line("a\nERROR outlast: b\r\n\tc") == "a ERROR outlast: b c"
+    assert len(one_line("x" * 9000)) == 500
