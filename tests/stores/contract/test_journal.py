@@ -39,6 +39,7 @@ async def test_a_tail_is_read_without_the_rest(store: Store, worker: str):
     assert await store.read_journal("r", after=1) == []
 
 
+@pytest.mark.slow
 async def test_a_page_has_a_thousand_entries(store: Store, worker: str):
     """By default a page is bounded, and a long journal takes several."""
     await own(store, worker, "r")
