@@ -9,10 +9,9 @@ from outlast import errors
 from outlast.app import Outlast
 from outlast.authoring.context import Context, RunIdentity
 from outlast.authoring.current import StepInfo, current_step
-from outlast.authoring.failure import FailedStep
 from outlast.authoring.module import Module
 from outlast.authoring.options import CallOptions, StepOptions
-from outlast.authoring.step import Step
+from outlast.authoring.step import FailedStep, Step
 from outlast.authoring.workflow import Workflow
 from outlast.core.durations import Duration
 from outlast.core.retry import exponential, fixed

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from outlast.authoring.context import Context
-from outlast.authoring.failure import FailedStep
 from outlast.authoring.module import Module
+from outlast.authoring.step import FailedStep
 from outlast.core.events import RunFailed
 from outlast.core.retry import exponential
 from outlast.errors import InvalidDefinition, InvalidDuration, InvalidName, NonRetryable

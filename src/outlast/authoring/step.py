@@ -15,15 +15,16 @@ from asyncio import CancelledError
 from collections.abc import Callable, Coroutine, Mapping
 from typing import TYPE_CHECKING, Any, Final, Generic, ParamSpec, TypeAlias, TypeVar, Unpack
 
+import msgspec
 from msgspec import Raw
 
 from outlast.authoring.call import Call
 from outlast.authoring.exceptions import rebuild_error
-from outlast.authoring.failure import FailedStep
 from outlast.authoring.function import Closure, Function
 from outlast.authoring.options import CallOptions, StepSettings, settle
 from outlast.authoring.plain import call_plainly
 from outlast.authoring.schema import decoder
+from outlast.core.events import ErrorRecord
 from outlast.core.keys import check_step_name, invocation_id
 from outlast.core.loop import running_body_loop
 from outlast.core.machine import STEP_MARK
@@ -31,10 +32,9 @@ from outlast.errors import InvalidDefinition
 
 if TYPE_CHECKING:
     from outlast.authoring.codec import Returns
-    from outlast.core.events import ErrorRecord
     from outlast.core.machine import Machine, PendingStep
 
-__all__ = ["DEFAULTS", "Coro", "Step", "call_durably", "mark_coroutine_function", "settle_options"]
+__all__ = ["DEFAULTS", "Coro", "FailedStep", "Step", "call_durably", "mark_coroutine_function", "settle_options"]
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -127,6 +127,29 @@ def settle_options(base: StepSettings, options: Mapping[str, Any], where: str) -
         except ValueError:  # a builtin that does not say
             pass
     return settings
+
+
+class FailedStep(msgspec.Struct, frozen=True):
+    """What an `on_error` handler is told: which step has failed for good, and how (SPEC S9).
+
+    A handler that is a step itself annotates its parameter with it.
+    """
+
+    name: str
+    """What the step was called as."""
+    key: str
+    """What it is called in its run: the name, and the number of its use."""
+    arguments: dict[str, Any]
+    """By parameter name, as plain JSON."""
+    error: ErrorRecord
+    """Type, message, code and traceback of the error."""
+    invocation_id: str
+    """What the step is called in the world: under it others may have taken note of its effect."""
+
+    @property
+    def exception(self) -> Exception:
+        """The error as the body gets it: as itself, or as a StepFailed."""
+        return rebuild_error(self.error, step=self.key)
 
 
 class Step(Generic[P, R]):
