@@ -60,10 +60,12 @@ def test_an_executor_runs_steps_of_modules(executor: Executor) -> None:
 
 def test_an_error_that_cannot_be_pickled_does_not_break_the_pool(executor: Executor) -> None:
     """It comes through as a StepFailed that says the same, and is as final; the next step runs as if nothing was."""
+    info = StepInfo(run_id="run-1", uid="uid-1", key="shop:break_down#1", attempt=3)
     with pytest.raises(StepFailed) as caught:
-        run_in(executor, make_call(shop.break_down, "unpicklable"))
+        run_in(executor, make_call(shop.break_down, "unpicklable"), info)
     assert caught.value.type == "tests.authoring.shop.Unpicklable"
     assert caught.value.message == "7: because"
+    assert (caught.value.step, caught.value.attempts) == ("shop:break_down#1", 3)
     assert "raise Unpicklable" in caught.value.traceback
     assert not is_retryable(caught.value)
     assert run_in(executor, make_call(shop.renamed, 4)) == b"5"

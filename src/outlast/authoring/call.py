@@ -119,18 +119,26 @@ def _run_remotely(module: str, qualname: str, name: str, data: bytes, facts: dic
         value = function.fn(*args, **kwargs)
         return _Encoded(function.encode_result(asyncio.run(value) if function.is_async else value))
     except Exception as error:  # noqa: BLE001 - every error has to come through
-        raise _portable(error) from None
+        raise _portable(error, facts or {}) from None
     finally:
         entered_step(None)
 
 
-def _portable(error: Exception) -> Exception:
+def _portable(error: Exception, facts: dict[str, Any]) -> Exception:
     """The error, or one that says the same and can be pickled: what cannot be unpickled breaks a pool for good."""
     try:
         pickle.loads(pickle.dumps(error))  # noqa: S301 - we made it
     except Exception:  # noqa: BLE001 - whatever an author's class does
         record = encode_error(error)
-        other = StepFailed(f"{record.module}.{record.type}", record.message, record.traceback, expected=record.expected)
+        other = StepFailed(
+            type=f"{record.module}.{record.type}",
+            message=record.message,
+            traceback=record.traceback,
+            code=record.code or StepFailed.code,
+            step=facts.get("key", ""),
+            attempts=facts.get("attempt", 1),
+            expected=record.expected,
+        )
         if not is_retryable(error):
             other.retryable = False  # type: ignore[attr-defined]  # as authors say it
         return other
