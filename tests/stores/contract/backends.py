@@ -14,7 +14,6 @@ from typing import Protocol
 
 from outlast.stores.memory import MemoryStore
 from outlast.stores.sqlite import SqliteStore
-from outlast.stores.sqlite import SqliteStore
 from outlast.stores.store import Store
 
 __all__ = ["BACKENDS", "Backend", "Clock", "MovedClock", "WaitedClock"]
