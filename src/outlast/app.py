@@ -59,7 +59,7 @@ class Outlast(Module):
     def __init__(self, url: str | None = None, *, dev: bool | None = None) -> None:
         """`url`: `sqlite:///path`, `postgresql://…` or `memory://`; default $OUTLAST_URL, else sqlite:///outlast.db.
 
-        `dev` (default: `$OUTLAST_DEV`) makes bodies raise on what must not be done in them, also behind the loop's back.
+        `dev` (default $OUTLAST_DEV) makes bodies raise on what must not be done in them, also behind the loop's back.
         """
         super().__init__("")
         self.url = url if url is not None else os.environ.get("OUTLAST_URL") or DEFAULT_URL

@@ -8,7 +8,7 @@ journal has a picture. An event without a time of its own happened when its entr
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, ClassVar, Protocol
+from typing import Any, ClassVar, Protocol, get_args
 
 from outlast.core.events import (
     AttemptStarted,
@@ -38,7 +38,7 @@ from outlast.core.reopening import Reopening, splice
 from outlast.core.states import RunStatus, StepStatus
 from outlast.core.view import RunView, StepView
 
-__all__ = ["Fold", "Journal", "Written", "fold"]
+__all__ = ["Fold", "Journal", "Written", "fold", "time_of"]
 
 
 class Written(Protocol):
@@ -68,6 +68,14 @@ def fold(journal: Journal) -> RunView:
     return folding.view
 
 
+def time_of(event: Event | Reopening, written_at: int) -> int:
+    """When it happened; an event without a time of its own happened when its entry was written."""
+    return event.at if type(event) in _TIMED else written_at  # type: ignore[union-attr]
+
+
+_TIMED = frozenset(kind for kind in (*get_args(Event), Reopening) if "at" in kind.__struct_fields__)
+
+
 class Fold:
     """A view that grows with its journal. `view` is changed in place, or, by a `RunReopened`, replaced."""
 
@@ -87,13 +95,16 @@ class Fold:
     def apply(self, event: Event, at: int) -> None:
         """Take the next event of the run, from an entry that was written `at`."""
         self._told.append((event, at))
-        if type(event) is StepStarted or type(event) is AttemptStarted:
-            self._highest[event.key] = max(self._highest.get(event.key, 0), event.attempt)
-        if type(event) is RunReopened:
+        kind = type(event)
+        if kind is StepStarted or kind is AttemptStarted:
+            key, attempt = event.key, event.attempt  # type: ignore[union-attr]
+            if attempt > self._highest.get(key, 0):
+                self._highest[key] = attempt
+        if kind is RunReopened:
             self._retell()
         else:
             self._take(event, at)
-        self.view.seq = len(self._told) - 1
+        self.view.seq += 1
 
     def _retell(self) -> None:
         before, self.view = self.view, RunView()
@@ -101,16 +112,16 @@ class Fold:
         for event in splice([event for event, _ in self._told]):
             at = 0 if type(event) is Reopening else next(at for one, at in told if one is event)
             self._take(event, at)
-        self.view.at = max(self.view.at, before.at)
+        self.view.seq, self.view.at = before.seq, max(self.view.at, before.at)
         self.view.began_at = before.began_at
 
     def _take(self, event: Event | Reopening, at: int) -> None:
-        view = self.view
-        view.at = max(view.at, getattr(event, "at", at))
-        if view.status is RunStatus.QUEUED and type(event) is not Reopening:
+        view, kind = self.view, type(event)
+        view.at = max(view.at, time_of(event, at))
+        if view.status is RunStatus.QUEUED and kind is not Reopening:
             view.status = RunStatus.RUNNING
             view.began_at = view.began_at or view.at
-        take = self._TAKERS.get(type(event))
+        take = self._TAKERS.get(kind)
         if take is not None:
             take(self, event)
 

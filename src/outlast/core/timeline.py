@@ -39,7 +39,7 @@ from outlast.core.events import (
     StepSucceeded,
     TimerFired,
 )
-from outlast.core.fold import Fold, Journal, Written
+from outlast.core.fold import Fold, Journal, Written, time_of
 from outlast.core.states import StepStatus
 from outlast.core.view import RunView
 
@@ -140,7 +140,7 @@ def state_at(journal: Journal, *, seq: int | None = None, at: int | None = None)
         for event in events:
             if seq is not None and folding.view.seq >= seq:
                 return folding.view
-            if at is not None and max(folding.view.at, getattr(event, "at", entry.at)) > at:
+            if at is not None and max(folding.view.at, time_of(event, entry.at)) > at:
                 return folding.view
             folding.apply(event, entry.at)
     return folding.view

@@ -6,6 +6,7 @@ with its run (`uid`) when the id is given to another by `on_conflict="restart"`.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from contextlib import aclosing
 from datetime import datetime
@@ -45,6 +46,10 @@ if TYPE_CHECKING:
 __all__ = ["Run"]
 
 R = TypeVar("R")
+T = TypeVar("T")
+
+LONG_JOURNAL = 1000
+"""Entries. A fold takes some 5 µs for an event."""
 
 
 class Run(Generic[R]):
@@ -97,22 +102,20 @@ class Run(Generic[R]):
     async def status(self) -> RunInfo:
         """How it stands now. Raises RunNotFound."""
         row = await self._row()
-        return describe_run(row, fold(await self._journal()), self._decode)
+        return await self._tell(lambda journal: describe_run(row, fold(journal), self._decode))
 
     async def history(self) -> list[AttemptInfo]:
         """Every attempt of every step: who ran it, when, with what, and how it ended."""
-        return [describe_attempt(attempt) for attempt in list_attempts(await self._journal())]
+        return await self._tell(lambda journal: [describe_attempt(attempt) for attempt in list_attempts(journal)])
 
     async def timeline(self) -> list[TimelineItem]:
         """Everything that happened, in order: one item for each event, numbered from 0 (`seq`)."""
-        return [describe_item(item) for item in tell(await self._journal())]
+        return await self._tell(lambda journal: [describe_item(item) for item in tell(journal)])
 
     async def state_at(self, moment: int | datetime) -> RunSnapshot:
         """The run as it knew itself after event number `moment`, or at that time. Before the first event: seq -1."""
-        journal = await self._journal()
-        if isinstance(moment, int):
-            return describe_moment(state_at(journal, seq=moment), self._decode)
-        return describe_moment(state_at(journal, at=to_us(moment, "state_at")), self._decode)
+        seq, at = (moment, None) if isinstance(moment, int) else (None, to_us(moment, "state_at"))
+        return await self._tell(lambda journal: describe_moment(state_at(journal, seq=seq, at=at), self._decode))
 
     async def events(self, after: int = -1) -> AsyncIterator[TimelineItem]:
         """The timeline as it grows, from behind the event number `after`; it ends when the run has ended.
@@ -151,7 +154,7 @@ class Run(Generic[R]):
         """
         if reason is not None:
             check_name("reason", reason)
-        view = fold(await self._journal())
+        view = await self._tell(fold)
         if view.is_ended:
             raise RunEnded(self.id, str(view.status))
         open_gates = () if view.suspension is None else (view.suspension.code,)
@@ -180,11 +183,14 @@ class Run(Generic[R]):
             raise RunNotFound(self.id)
         return row
 
-    async def _journal(self) -> list[tuple[Entry, list[Event]]]:
+    async def _tell(self, tell: Callable[[list[tuple[Entry, list[Event]]]], T]) -> T:
+        """What the journal says. A long one is told in a thread, so that nothing else in this loop waits for it."""
         journal = await self._reach().read_events(self.uid)
         if not journal:
             raise RunNotFound(self.id)
-        return journal
+        if len(journal) < LONG_JOURNAL:
+            return tell(journal)
+        return await asyncio.to_thread(tell, journal)
 
     async def _send(self, kind: str, payload: bytes) -> bool:
         """False: it has ended, and takes no message."""
