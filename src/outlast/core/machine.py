@@ -10,10 +10,10 @@ Authoring calls the methods under "what a body asks for", from inside the body; 
 from __future__ import annotations
 
 import contextvars
-import random
 import traceback
 import uuid
 from collections.abc import Callable, Coroutine
+from random import Random
 from typing import Any, Protocol
 
 import msgspec
@@ -131,8 +131,8 @@ class Machine:
         self._facts: dict[str, Fact] = {}
         self._patches: dict[str, bool] = {}
         self._decided: Command | None = None
-        self.random = random.Random(started.seed)
-        self._ids = random.Random(started.seed ^ 0x5DEECE66D)
+        self._random: Random | None = None
+        self._ids: Random | None = None
 
     # --- what the engine calls ----------------------------------------------------------------------------------------
 
@@ -251,7 +251,17 @@ class Machine:
         self.missing = self.missing or function
         return future
 
+    @property
+    def random(self) -> Random:
+        """The run's own; made at its first use, since few bodies draw and seeding costs as much as a step."""
+        if self._random is None:
+            self._random = Random(self.started.seed)
+        return self._random
+
     def uuid(self) -> uuid.UUID:
+        """A new id, the same on every replay."""
+        if self._ids is None:
+            self._ids = Random(self.started.seed ^ 0x5DEECE66D)
         return uuid.UUID(int=self._ids.getrandbits(128), version=4)
 
     # --- stimuli ------------------------------------------------------------------------------------------------------

@@ -37,10 +37,11 @@ class Watch:
         self._changed = asyncio.Event()
         self._poll_s = FIRST_POLL_S
 
-    def tell(self, end: Command | None) -> None:
+    def tell(self, end: Command | None, *, left: bool = False) -> None:
+        """An entry landed, with the run's end or without; or the run `left` this process."""
         if end is not None:
             self.end = end
-        elif self.only_end:
+        elif self.only_end and not left:
             return
         self._poll_s = FIRST_POLL_S
         self._changed.set()
@@ -48,8 +49,12 @@ class Watch:
     def hint(self) -> None:
         self._changed.set()
 
-    async def wait(self) -> None:
-        """Until the run may have moved."""
+    async def wait(self, *, is_hot: bool = False) -> None:
+        """Until the run may have moved. One that moves in this process tells of it: no need to poll."""
+        if is_hot:
+            await self._changed.wait()
+            self._changed.clear()
+            return
         try:
             async with asyncio.timeout(self._poll_s):
                 await self._changed.wait()
@@ -74,10 +79,12 @@ class Changes:
             self._unsubscribe()
             self._unsubscribe = None
 
-    def moved(self, uid: str, end: Command | None) -> None:
-        """An entry of the run landed here."""
-        for watch in self._watches.get(uid, ()):
-            watch.tell(end)
+    def moved(self, uid: str, end: Command | None, *, left: bool = False) -> None:
+        """An entry of the run landed here; or it `left`: what becomes of it now, another process may know first."""
+        watches = self._watches.get(uid)
+        if watches:
+            for watch in watches:
+                watch.tell(end, left=left)
 
     @contextmanager
     def watching(self, uid: str, *, only_end: bool = False) -> Iterator[Watch]:

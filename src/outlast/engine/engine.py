@@ -119,11 +119,11 @@ class Engine:
         if self.worker is not None:
             self.worker.on_fenced(worker_id)
 
-    def moved(self, uid: str, end: Command | None) -> None:
-        """An entry of the run landed; with `end`, its last."""
+    def moved(self, uid: str, end: Command | None, left: bool) -> None:
+        """An entry of the run landed; with `end`, its last. `left`: this process moves it no longer."""
         if end is not None:
             self.ended += 1
-        self.changes.moved(uid, end)
+        self.changes.moved(uid, end, left=left)
 
     # --- starting -----------------------------------------------------------------------------------------------------
 
@@ -259,11 +259,13 @@ class Engine:
                 while True:
                     if watch.end is not None:
                         return watch.end
-                    if not self._is_hot(uid):
+                    is_hot = self._is_hot(uid)
+                    if not is_hot:
                         row = await self.find(uid)
                         if not row.live:
                             return await self._read_outcome(uid)
-                    await watch.wait()
+                        is_hot = self._is_hot(uid)
+                    await watch.wait(is_hot=is_hot)
 
     def _is_hot(self, uid: str) -> bool:
         """Whether this process moves the run itself, and so hears of its end without asking."""

@@ -55,10 +55,10 @@ class HotRuns:
         max_hot: int,
         dev: bool,
         log: logging.Logger,
-        on_moved: Callable[[str, Command | None], None],
+        on_moved: Callable[[str, Command | None, bool], None],
         on_claimable: Callable[[], None],
     ) -> None:
-        """`on_moved(uid, end)` is told of every entry that landed; `on_claimable`, that places are free again."""
+        """`on_moved(uid, end, left)` is told of every entry that landed, and of a run that left; `on_claimable`, that places are free again."""
         self.store = store
         self.registry = registry
         self.writer = writer
@@ -161,7 +161,7 @@ class HotRuns:
     def _answered(self, run: HotRun, draft: Draft, answer: Answer) -> None:
         landed = isinstance(answer, Outcome) and answer.verdict is Verdict.LANDED
         run.answered(draft, answer)
-        self._on_moved(run.uid, draft.end if landed else None)
+        self._on_moved(run.uid, draft.end if landed else None, False)
 
     def rests(self, run: HotRun) -> None:
         """It has nothing to do. Without `max_hot` its body goes at once: replays after every stimulus (paranoid mode)."""
@@ -279,12 +279,13 @@ class HotRuns:
             self.log.error("run %s could not be released: %s", uid, answer)
         if self._parking == 0:
             self._parked.set()
-        self._on_moved(uid, None)
+        self._on_moved(uid, None, True)
         self._on_claimable()
 
     def _forget(self, run: HotRun) -> None:
         if self._runs.get(run.uid) is run:
             del self._runs[run.uid]
+            self._on_moved(run.uid, None, True)
         self._resting.pop(run.uid, None)
 
     # --- leaving ------------------------------------------------------------------------------------------------------
