@@ -19,7 +19,7 @@ from outlast.run.options import (
     check_worker,
     cursor_of,
 )
-from tests.rows import row
+from tests.run.rows import row
 
 TRACE = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
 

@@ -1,0 +1,148 @@
+"""What happened in a run: history, timeline, the past, live events (SPEC R7, O1 to O3)."""
+
+from __future__ import annotations
+
+import asyncio
+from datetime import datetime, timedelta
+
+import msgspec
+import pytest
+
+from outlast import Context, InvalidSetting, RunNotFound, TimelineItem
+from tests.run.gates import declare_steady
+
+
+class CardDeclined(Exception):
+    """A class that the codec can build again."""
+
+
+# SPEC R7, O1
+async def test_records_are_json(app):
+    """What a run shows can be sent to a browser as it is."""
+    gate, steady = declare_steady(app)
+    gate.is_open.set()
+    run = await app.start(steady, 4)
+    await run.result(timeout=10)
+    for record in (await run.status(), await run.history(), await run.timeline(), await run.state_at(99)):
+        assert msgspec.json.decode(msgspec.json.encode(record))
+
+
+# SPEC R7
+async def test_state_shows_from_outside(app):
+    """What the body sets with `set_state` is in its status."""
+
+    @app.workflow(name="stateful")
+    async def stateful(ctx: Context) -> None:
+        await ctx.set_state("phase", {"at": 2})
+        await ctx.milestone("half")
+
+    run = await app.start(stateful)
+    await run.result(timeout=10)
+    assert (await run.status()).state == {"phase": {"at": 2}}
+    snapshot = await run.state_at(99)
+    assert [mark.name for mark in snapshot.milestones] == ["half"]
+
+
+# SPEC O1
+async def test_history_has_every_attempt(app):
+    """With worker, times, arguments and outcome, failed ones too."""
+    tries = []
+
+    @app.step(name="flaky", retries=3, backoff=0)
+    async def flaky(n: int) -> int:
+        tries.append(n)
+        if len(tries) < 3:
+            raise CardDeclined("not yet")
+        return n
+
+    @app.workflow(name="stubborn")
+    async def stubborn(ctx: Context) -> int:
+        return await flaky(5)
+
+    run = await app.start(stubborn)
+    assert await run.result(timeout=10) == 5
+    history = await run.history()
+    assert [(one.key, one.attempt, one.status) for one in history] == [
+        ("flaky", 1, "failed"),
+        ("flaky", 2, "failed"),
+        ("flaky", 3, "succeeded"),
+    ]
+    (worker,) = await app.workers()
+    assert {one.worker for one in history} == {worker.id}
+    assert history[0].error is not None
+    assert (history[0].error.type, history[2].result) == ("CardDeclined", 5)
+    assert 5 in (history[0].arguments if isinstance(history[0].arguments, list) else history[0].arguments.values())
+    assert all(one.ended_at is not None and one.ended_at >= one.began_at for one in history)
+
+
+# SPEC O1, O2
+async def test_the_past_can_be_looked_at(app):
+    """By number or by time: steps, results and path as the run knew them then; before the first event, nothing."""
+
+    @app.step(name="double")
+    async def double(n: int) -> int:
+        return n * 2
+
+    @app.workflow(name="chain")
+    async def chain(ctx: Context) -> int:
+        return await double(await double(1))
+
+    run = await app.start(chain)
+    assert await run.result(timeout=10) == 4
+    timeline = await run.timeline()
+    assert [item.seq for item in timeline] == list(range(len(timeline)))
+    kinds = [(item.kind, item.step) for item in timeline]
+    assert kinds == [
+        ("queued", None),
+        ("started", "double"),
+        ("succeeded", "double"),
+        ("started", "double#1"),
+        ("succeeded", "double#1"),
+        ("completed", None),
+    ]
+    past = await run.state_at(3)
+    assert (past.seq, past.status, past.results, past.path) == (3, "running", {"double": 2}, ("double", "double#1"))
+    assert (await run.state_at(timeline[-1].at)).output == 4
+    empty = await run.state_at(timeline[0].at - timedelta(seconds=1))
+    assert (empty.seq, empty.at, empty.status, empty.steps, empty.path) == (-1, None, None, (), ())
+    assert await run.state_at(-1) == empty
+    with pytest.raises(InvalidSetting, match="naive"):
+        await run.state_at(datetime(2026, 7, 1))  # noqa: DTZ001 - that it has no zone is the point
+
+
+# SPEC O3
+async def test_events_come_live_and_end_with_the_run(app):
+    """Each event as it happens; the stream ends when the run has; who comes back goes on where he was."""
+    gate, steady = declare_steady(app)
+    run = await app.start(steady, 4)
+    seen: list[TimelineItem] = []
+
+    async def follow():
+        async for item in run.events():
+            seen.append(item)  # noqa: PERF401 - one by one, since the test looks while they come
+
+    following = asyncio.create_task(follow())
+    await gate.entered.wait()
+    async with asyncio.timeout(10):
+        while len(seen) < 2:
+            await asyncio.sleep(0.005)
+    assert [item.kind for item in seen] == ["queued", "started"]
+    gate.is_open.set()
+    async with asyncio.timeout(10):
+        await following
+    assert seen == await run.timeline()
+    assert [item async for item in run.events(after=1)] == seen[2:]
+    assert [item async for item in run.events(after=99)] == []
+
+
+# SPEC O3
+async def test_the_events_of_a_deleted_run_end_with_an_error(app):
+    """Nobody follows a run for ever that is not there."""
+    gate, steady = declare_steady(app)
+    gate.is_open.set()
+    run = await app.start(steady, 4)
+    await run.result(timeout=10)
+    await run.delete()
+    with pytest.raises(RunNotFound):
+        async for _ in run.events():
+            pass
