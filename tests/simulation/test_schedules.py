@@ -22,6 +22,7 @@ LONG = int(os.environ.get("OUTLAST_SCHEDULES", "20000"))
 PARTS = 4  # so that they can run side by side
 
 
+# SPEC L1, L4, S10; invariants 1 to 7
 @pytest.mark.parametrize("part", range(PARTS))
 def test_no_schedule_breaks_an_invariant(part: int):
     """Whatever crashes, freezes, comes late, twice or never: invariants 1 to 7 and S10 hold, and every run ends."""

@@ -28,8 +28,9 @@ from tests.stores.contract.writing import (
 )
 
 
+# SPEC L1
 async def test_a_claim_takes_ownership(store: Store, worker: str, other: str):
-    """A claimed run has the worker as its owner under a new epoch, runs, and is nobody else's to claim (L1)."""
+    """A claimed run has the worker as its owner under a new epoch, runs, and is nobody else's to claim."""
     await queue(store, "r")
     assert await store.claim(claiming(worker)) == [ClaimedRun("r", 1, 0, RunStatus.RUNNING)]
     row = await row_of(store, "r")
@@ -67,8 +68,9 @@ async def test_claims_go_by_priority(store: Store, worker: str):
     assert await claim(store, worker) == ["d", "a", "b"]
 
 
+# PROTOCOL F34
 async def test_a_claim_from_the_oldest_ignores_priority(store: Store, worker: str):
-    """Every so often the longest due goes first, so that low priorities do not starve (F34)."""
+    """Every so often the longest due goes first, so that low priorities do not starve."""
     now = await store.now()
     for uid, priority, due in [("a", 5, 30), ("b", 9, 90), ("c", 0, 10)]:
         await queue(store, uid, priority=priority, wake_at=now - due)
@@ -92,8 +94,9 @@ async def test_order_holds_across_queues(store: Store, worker: str):
     assert await claim(store, worker, queues=("x", "y")) == ["b", "c", "d", "a"]
 
 
+# PROTOCOL F35
 async def test_a_deploy_that_cannot_serve_a_run_does_not_get_it(store: Store, worker: str):
-    """A run says which deploys are unfit for it; workers of other deploys claim it (F35)."""
+    """A run says which deploys are unfit for it; workers of other deploys claim it."""
     await own(store, worker, "r")
     await land(store, worker, park("r", wake_at=0, unfit="deploy-1"))
     assert await claim(store, worker, deploy="deploy-1") == []
@@ -147,8 +150,9 @@ async def test_two_workers_never_get_the_same_run(store: Store, worker: str, oth
     assert owned[worker] | owned[other] == set(uids)
 
 
+# PROTOCOL F3
 async def test_a_dead_worker_claims_nothing(store: Store, clock: Clock):
-    """A claim that arrives after its worker was marked dead is refused: it would be owned by nobody (F3)."""
+    """A claim that arrives after its worker was marked dead is refused: it would be owned by nobody."""
     zombie = await register(store, "zombie", clock.lease_us)
     await queue(store, "r")
     await clock.advance(store, clock.lease_us)
@@ -162,8 +166,9 @@ async def test_a_dead_worker_claims_nothing(store: Store, clock: Clock):
 # --- reconcile --------------------------------------------------------------------------------------------------------
 
 
+# PROTOCOL F4
 async def test_a_worker_can_ask_what_it_owns(store: Store, worker: str, other: str):
-    """After a lost answer a worker asks which runs are its own, and under which epochs (F4)."""
+    """After a lost answer a worker asks which runs are its own, and under which epochs."""
     await own(store, worker, "a", "b", "c")
     await own(store, other, "d")
     await queue(store, "e")
@@ -216,8 +221,9 @@ async def suspend(store: Store, worker: str, uid: str, code: str, **row) -> None
     await land(store, worker, entry(uid, 1, row=change.row))
 
 
+# SPEC S13; PROTOCOL F35
 async def test_runs_that_miss_code_are_due_when_it_comes(store: Store, worker: str):
-    """A deploy that may have what suspended runs lack makes them due, but those that it is unfit for (S13, F35)."""
+    """A deploy that may have what suspended runs lack makes them due, but those that it is unfit for."""
     await suspend(store, worker, "a", "FUNCTION_NOT_FOUND")
     await suspend(store, worker, "b", "FUNCTION_NOT_FOUND", unfit="deploy-2")
     await suspend(store, worker, "c", "VERSION_CONFLICT", unfit="deploy-1")

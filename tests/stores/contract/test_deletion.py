@@ -50,6 +50,7 @@ async def test_deleting_twice_is_deleting_once(store: Store, worker: str):
     assert await store.delete_run("never") is True
 
 
+# SPEC R9
 async def test_a_run_that_has_not_ended_is_not_deleted(store: Store, worker: str):
     """Queued, running, parked, suspended: it stays as it is."""
     await queue(store, "queued")
@@ -73,8 +74,9 @@ async def test_a_run_that_is_being_undone_is_not_deleted(store: Store, worker: s
     assert await store.prune(ENDED, 2**62) == 0
 
 
+# SPEC X5
 async def test_a_child_goes_after_its_root(store: Store, worker: str):
-    """While the run at the root lives, its unwind may need the journals of all below it (X5)."""
+    """While the run at the root lives, its unwind may need the journals of all below it."""
     await own(store, worker, "root")
     await land(store, worker, entry("root", 1, children=(start("child", parent="root", root="root", claimed=True),)))
     grandchild = start("grandchild", parent="child", root="root", claimed=True)
@@ -135,6 +137,7 @@ async def test_prune_takes_the_statuses_it_is_told(store: Store, worker: str):
     assert await store.prune([], 2**62) == 0
 
 
+# SPEC R9
 async def test_prune_goes_by_bounded_batches(store: Store, worker: str):
     """One call deletes no more than its limit; calling until 0 deletes all."""
     for n in range(7):

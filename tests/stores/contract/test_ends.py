@@ -61,8 +61,9 @@ async def test_an_end_keeps_its_error(store: Store, worker: str):
     assert (await row_of(store, "r")).error is None
 
 
+# PROTOCOL F20
 async def test_an_end_leaves_no_message(store: Store, worker: str):
-    """Messages that came before the end and were not read go with it; who sends later is told (F20)."""
+    """Messages that came before the end and were not read go with it; who sends later is told."""
     await own(store, worker, "r")
     await store.send("r", message("m1"))
     await store.send("r", message("m2"))
@@ -90,8 +91,9 @@ async def test_senders_that_cross_the_end_are_answered_truly(store: Store, worke
         assert row.mail == sum(answer.verdict == "sent" for answer in answers)
 
 
+# SPEC C2
 async def test_the_last_entry_tells_the_parent(store: Store, worker: str):
-    """A child's outcome is in its parent's inbox in the commit that ends the child (C2)."""
+    """A child's outcome is in its parent's inbox in the commit that ends the child."""
     await own(store, worker, "p", "c")
     await land(store, worker, end("c", sends=(Send("p", message("c#1", "child", b'{"ok":1}')),)))
     [found] = await inbox_of(store, "p")
@@ -118,8 +120,9 @@ async def test_a_run_that_sends_to_itself_and_ends_leaves_no_message(store: Stor
     assert await store.claim_tasks(claiming(worker), ["charge"], HOUR) == []
 
 
+# SPEC X6
 async def test_an_end_takes_the_tasks_that_nobody_runs(store: Store, worker: str):
-    """Queued steps of an ended run do not start; one that runs is told to stop, and its outcome goes nowhere (X6)."""
+    """Queued steps of an ended run do not start; one that runs is told to stop, and its outcome goes nowhere."""
     await own(store, worker, "r")
     await land(store, worker, entry("r", 1, tasks=(task("a"), task("b"))))
     [running] = await store.claim_tasks(claiming(worker, limit=1), ["charge"], HOUR)

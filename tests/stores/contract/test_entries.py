@@ -114,8 +114,9 @@ async def test_a_position_is_taken_once(store: Store, worker: str, other: str):
     assert (await row_of(store, "r")).waiting_on == ""
 
 
+# PROTOCOL F2
 async def test_an_entry_lands_only_behind_the_entry_its_writer_knew(store: Store, worker: str):
-    """A free position is not enough: with another mark before it the writer's picture is stale (PROTOCOL F2)."""
+    """A free position is not enough: with another mark before it the writer's picture is stale."""
     await own(store, worker, "r")
     assert await commit(store, worker, entry("r", 1, prev=mark_of(0) + 1)) == [STALE]
     assert await marks_of(store, "r") == [mark_of(0)]
@@ -216,8 +217,9 @@ async def test_a_repeat_in_a_batch_does_not_hinder_what_is_new(store: Store, wor
 # --- the worker's own row ---------------------------------------------------------------------------------------------
 
 
+# SPEC L4
 async def test_a_dead_worker_writes_nothing_at_all(store: Store, worker: str, clock: Clock):
-    """After a worker was marked dead its whole batch is refused: entries, starts, parks and sends alike (L4)."""
+    """After a worker was marked dead its whole batch is refused: entries, starts, parks and sends alike."""
     zombie = await register(store, "zombie", clock.lease_us)
     await own(store, zombie, "r")
     await own(store, worker, "s")

@@ -58,6 +58,7 @@ LOOKALIKES = ["a", "A", "a ", " a", "\u00e9", "e\u0301", "\u212b", "\u00c5", "ям
 every_name = pytest.mark.parametrize("name", NAMES.values(), ids=NAMES.keys())
 
 
+# SPEC D4
 @every_name
 async def test_a_runs_names_are_kept(store: Store, worker: str, name: str):
     """Id, workflow, version, queue, user, trace and what it waits for are read, found and filtered as given."""
@@ -133,6 +134,7 @@ async def test_a_waits_names_are_kept(store: Store, worker: str, name: str):
     assert await store.list_waits() == []
 
 
+# SPEC D4
 async def test_names_that_look_alike_are_different(store: Store, worker: str):
     """No case folding, no normalisation, no trimming, no numbers: ids are compared code point by code point."""
     for n, name in enumerate(LOOKALIKES):
@@ -146,9 +148,10 @@ async def test_names_that_look_alike_are_different(store: Store, worker: str):
     assert [found.id for found in await inbox_of(store, "r0")] == LOOKALIKES
 
 
+# PROTOCOL F8
 @pytest.mark.parametrize("name", ["a\0b", "\0", "lone \ud800 surrogate"], ids=["nul", "only-nul", "surrogate"])
 async def test_text_that_a_store_cannot_take_is_refused_whole(store: Store, worker: str, name: str):
-    """Text that some databases cannot store is kept exactly, or refused with nothing landed; never mangled (F8)."""
+    """Text that some databases cannot store is kept exactly, or refused with nothing landed; never mangled."""
     await own(store, worker, "s")
     try:
         await store.commit(worker, [entry("s", 1), start("r", id=name)])
@@ -173,9 +176,10 @@ PAYLOADS = {
 }
 
 
+# SPEC D2
 @pytest.mark.parametrize("payload", PAYLOADS.values(), ids=PAYLOADS.keys())
 async def test_bytes_are_kept(store: Store, worker: str, payload: bytes):
-    """Entries, messages, arguments and outcomes are opaque: a codec may compress or encrypt them (D2)."""
+    """Entries, messages, arguments and outcomes are opaque: a codec may compress or encrypt them."""
     await own(store, worker, "r", "s")
     task = NewTask("k", 1, "default", "f", payload, 0, details=payload)
     opened = NewWait("w", "approval", "w", 1, policy=payload)

@@ -87,6 +87,7 @@ CHANGES = [_start, _start_child, _send_to_parked, _send_to_owned, _send_as_effec
 CHANGES += [_queue_a_task, _end, _retire]
 
 
+# SPEC Q3
 @pytest.mark.parametrize("change", CHANGES, ids=lambda change: change.__name__.strip("_"))
 async def test_who_listens_is_told_of_a_change(store: Store, worker: str, change):
     """Whatever makes a run or a task due, brings mail or ends a run is hinted at."""

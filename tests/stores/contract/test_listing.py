@@ -30,6 +30,7 @@ async def test_nothing_is_listed_of_an_empty_store(store: Store):
     assert await store.list_runs(RunQuery()) == []
 
 
+# SPEC R9
 async def test_runs_are_listed_newest_first(store: Store, clock: Clock):
     """The last started comes first; rows are as `find_uid` has them."""
     for uid in ("b", "c", "a"):
@@ -50,6 +51,7 @@ async def test_runs_of_the_same_instant_are_listed_by_uid(store: Store):
     assert len(rows) == 5
 
 
+# SPEC R9
 @pytest.mark.parametrize("limit", [1, 2, 3, 7, 50])
 async def test_pages_neither_repeat_nor_miss(store: Store, clock: Clock, limit: int):
     """Walking by `after` meets each run once, in order, whatever the size of a page."""
@@ -133,6 +135,7 @@ async def test_runs_are_filtered_by_when_they_started(store: Store, clock: Clock
     assert await uids(store, created_from=instants["b"], created_until=instants["c"]) == ["b"]
 
 
+# SPEC R9
 async def test_runs_are_filtered_by_attributes(store: Store):
     """All named attributes must be there with these very JSON values."""
     await queue(store, "a", attributes=b'{"region":"eu","size":1}')
@@ -150,6 +153,7 @@ async def test_runs_are_filtered_by_attributes(store: Store):
     assert await uids(store, attributes=(("nope", b"1"),)) == []
 
 
+# SPEC D4
 @pytest.mark.parametrize(
     "name", ["a.b", "a b", "it's", 'say "hi"', "$", "$.x", "[0]", "a\\b", "ключ", "🦊", "", "#1", "*"]
 )
@@ -180,6 +184,7 @@ async def test_filters_and_pages_go_together(store: Store):
     assert len(await uids(store, workflow="odd", limit=3)) == 3
 
 
+# SPEC R9
 async def test_a_hot_run_is_running_in_its_row(store: Store, worker: str):
     """The row of a run that a worker holds says running; what it waits for comes when it parks."""
     await own(store, worker, "r")

@@ -21,6 +21,7 @@ from tests.stores.contract.writing import (
 )
 
 
+# SPEC Q5; PROTOCOL F40
 async def test_there_is_nothing_to_do(store: Store, worker: str):
     """With nothing due, no mail, no task and nobody dead a look says so, and the time."""
     before = await store.now()

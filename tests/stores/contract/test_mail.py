@@ -37,8 +37,9 @@ async def test_a_message_reads_back_as_it_was_sent(store: Store, worker: str):
     assert found == Message(1, "evt_9", "signal", b'{"paid":true}', found.sent_at)
 
 
+# PROTOCOL F19
 async def test_messages_are_numbered_without_gaps(store: Store, worker: str):
-    """A message's number is the run's new `mail`, also when earlier ones were read and are gone (F19)."""
+    """A message's number is the run's new `mail`, also when earlier ones were read and are gone."""
     await own(store, worker, "r")
     for n in (1, 2, 3):
         assert (await store.send("r", message(f"m{n}"))).no == n
@@ -114,8 +115,9 @@ async def test_ids_are_each_runs_own(store: Store, worker: str):
     assert (await store.send("b", message())).verdict == "sent"
 
 
+# PROTOCOL F18
 async def test_the_inbox_forgets_what_was_read(store: Store, worker: str):
-    """Once consumed, an id is for the fold to know: a late repeat is stored anew, under a new number (F18)."""
+    """Once consumed, an id is for the fold to know: a late repeat is stored anew, under a new number."""
     await own(store, worker, "r")
     await store.send("r", message())
     await land(store, worker, entry("r", 1, consumed=(1,)))
@@ -131,8 +133,9 @@ async def test_a_message_to_no_run_is_missing(store: Store):
     assert await store.read_inbox("gone") == Inbox(0, ())
 
 
+# SPEC L7
 async def test_a_message_to_an_ended_run_is_refused(store: Store, worker: str):
-    """The sender is told that the run has ended; nothing is stored, nothing is due (L7)."""
+    """The sender is told that the run has ended; nothing is stored, nothing is due."""
     await own(store, worker, "r")
     await land(store, worker, end("r"))
     before = await row_of(store, "r")
@@ -141,8 +144,9 @@ async def test_a_message_to_an_ended_run_is_refused(store: Store, worker: str):
     assert await row_of(store, "r") == before
 
 
+# PROTOCOL F23
 async def test_a_full_inbox_refuses_more(store: Store, worker: str):
-    """Past 10,000 unread messages a sender is refused; a repeat is still recognised, and room comes again (F23)."""
+    """Past 10,000 unread messages a sender is refused; a repeat is still recognised, and room comes again."""
     await own(store, worker, "a", "r")
     await land(store, worker, entry("a", 1, sends=tuple(send_to("r", f"m{n}") for n in range(INBOX_LIMIT))))
     with pytest.raises(InboxFull) as caught:
@@ -165,8 +169,9 @@ async def test_what_a_run_sends_is_never_refused(store: Store, worker: str):
 # --- reading ----------------------------------------------------------------------------------------------------------
 
 
+# PROTOCOL F15, F23
 async def test_the_inbox_is_read_in_pages(store: Store, worker: str):
-    """Pages come in order and say whether there is more; `mail` is the same snapshot's (F15, F23)."""
+    """Pages come in order and say whether there is more; `mail` is the same snapshot's."""
     await own(store, worker, "r")
     for n in range(1, 6):
         await store.send("r", message(f"m{n}"))
@@ -205,8 +210,9 @@ async def test_a_run_sends_to_others_in_its_entry(store: Store, worker: str):
     assert await is_due(store, "c")
 
 
+# PROTOCOL F24
 async def test_sends_of_a_batch_to_one_run_all_arrive(store: Store, worker: str):
-    """A thousand children that end in one commit all reach their parent, each under its number (F24)."""
+    """A thousand children that end in one commit all reach their parent, each under its number."""
     uids = [f"c{n}" for n in range(1000)]
     await own(store, worker, "p", *uids)
     await land(store, worker, *(end(uid, sends=(send_to("p", f"{uid}#1", "child"),)) for uid in uids))
@@ -216,8 +222,9 @@ async def test_sends_of_a_batch_to_one_run_all_arrive(store: Store, worker: str)
     assert (await row_of(store, "p")).mail == 1000
 
 
+# PROTOCOL F9
 async def test_a_run_that_moves_is_sent_to_in_the_same_batch(store: Store, worker: str):
-    """A run's own changes and what others send it in the same commit both happen (F9)."""
+    """A run's own changes and what others send it in the same commit both happen."""
     await own(store, worker, "a", "b")
     waiting = entry("b", 1, row=RowChange(waiting_on="signal"))
     await land(store, worker, entry("a", 1, sends=(send_to("b"), send_to("a", "self"))), waiting)
@@ -226,8 +233,9 @@ async def test_a_run_that_moves_is_sent_to_in_the_same_batch(store: Store, worke
     assert await ids_in_inbox(store, "a") == ["self"]
 
 
+# PROTOCOL F27
 async def test_recipients_that_are_gone_or_ended_are_skipped(store: Store, worker: str):
-    """A send that cannot be delivered never fails the sender's entry, and is not kept for later (F27)."""
+    """A send that cannot be delivered never fails the sender's entry, and is not kept for later."""
     await own(store, worker, "a", "ended", "b")
     await land(store, worker, end("ended"))
     await land(store, worker, entry("a", 1, sends=(send_to("gone"), send_to("ended"), send_to("b"))))

@@ -34,8 +34,9 @@ async def test_data_outlives_the_handle(store: Store, worker: str, make_store):
     await land(elsewhere, worker, entry("r", 2))
 
 
+# SPEC D3
 async def test_handles_that_open_at_once_all_work(make_store):
-    """Processes that start together, on a store that nobody has used yet, are all served (D3)."""
+    """Processes that start together, on a store that nobody has used yet, are all served."""
     stores = await asyncio.gather(*(make_store() for _ in range(4)))
     for n, store in enumerate(stores):
         await queue(store, f"r{n}")

@@ -26,8 +26,9 @@ from tests.stores.contract.writing import (
 )
 
 
+# SPEC L11, W1
 async def test_a_parked_run_sleeps_until_its_time(store: Store, worker: str, other: str, clock: Clock):
-    """A run parked on a timer is nobody's until the timer is due, then anybody's (L11, W1)."""
+    """A run parked on a timer is nobody's until the timer is due, then anybody's."""
     await own(store, worker, "r")
     later = await store.now() + clock.lease_us
     await land(store, worker, park("r", wake_at=later, waiting_on="sleep"))
@@ -111,8 +112,9 @@ async def test_mail_left_unread_on_purpose_does_not_wake(store: Store, worker: s
     assert await is_due(store, "r")
 
 
+# PROTOCOL F9
 async def test_a_park_sees_what_its_own_entry_sends(store: Store, worker: str):
-    """A run that sends to itself and parks is due at once (F9)."""
+    """A run that sends to itself and parks is due at once."""
     await own(store, worker, "r")
     await land(store, worker, entry("r", 1, sends=(send_to("r"),), row=release(seen=0, wake_at=None)))
     row = await row_of(store, "r")
@@ -120,9 +122,10 @@ async def test_a_park_sees_what_its_own_entry_sends(store: Store, worker: str):
     assert await is_due(store, "r")
 
 
+# PROTOCOL F9
 @pytest.mark.parametrize("uids", [("a", "b"), ("b", "a")], ids=["sent first", "parked first"])
 async def test_a_park_sees_what_is_sent_in_its_batch(store: Store, worker: str, uids: tuple[str, str]):
-    """A run parks and another of the same commit sends to it: it is due, in whatever order the batch has them (F9)."""
+    """A run parks and another of the same commit sends to it: it is due, in whatever order the batch has them."""
     await own(store, worker, "a", "b")
     moves = {"a": entry("a", 1, sends=(send_to("b"),)), "b": entry("b", 1, row=release(seen=0, wake_at=None))}
     await land(store, worker, *(moves[uid] for uid in uids))
@@ -207,8 +210,9 @@ async def test_a_dead_workers_park_is_refused(store: Store, clock: Clock):
     assert [await row_of(store, uid) for uid in "ab"] == before
 
 
+# PROTOCOL F33
 async def test_progress_resets_the_count_of_recoveries(store: Store, clock: Clock):
-    """A run that moves is no suspect any more (F33)."""
+    """A run that moves is no suspect any more."""
     zombie = await register(store, "zombie", clock.lease_us)
     await own(store, zombie, "r")
     await clock.advance(store, clock.lease_us)

@@ -43,8 +43,9 @@ async def test_living_workers_are_left_alone(store: Store, worker: str):
     assert (await row_of(store, "r")).owner == worker
 
 
+# SPEC L3
 async def test_a_lapsed_workers_runs_are_due(store: Store, worker: str, clock: Clock):
-    """Its runs are due under a new epoch, with a recovery counted; its row is gone (L3)."""
+    """Its runs are due under a new epoch, with a recovery counted; its row is gone."""
     await lapse(store, clock, "a", "b")
     assert await store.reap() == Reaped("zombie", 2, done=True)
     for uid in "ab":
@@ -69,8 +70,9 @@ async def test_only_the_dead_are_reaped(store: Store, worker: str, clock: Clock)
     assert [await row_of(store, uid) for uid in ("s", "parked", "ended")] == before
 
 
+# PROTOCOL F1
 async def test_the_taker_sees_what_the_dead_wrote(store: Store, worker: str, clock: Clock):
-    """A commit is wholly before the reap, or refused wholly: the taker knows all that will ever land (F1)."""
+    """A commit is wholly before the reap, or refused wholly: the taker knows all that will ever land."""
     await register(store, "zombie", clock.lease_us)
     await own(store, "zombie", "r")
     await land(store, "zombie", entry("r", 1))
@@ -163,8 +165,9 @@ async def test_reapers_at_once_release_a_run_once(store: Store, clock: Clock, ma
     assert [(await row_of(store, uid)).epoch for uid in "abc"] == [2, 2, 2]
 
 
+# SPEC L9
 async def test_a_run_that_keeps_losing_its_workers_backs_off(store: Store, clock: Clock):
-    """The first recovery is at once, then after 30 s, doubling up to 10 min, until the run makes progress (L9)."""
+    """The first recovery is at once, then after 30 s, doubling up to 10 min, until the run makes progress."""
     expected = [0, 30, 60, 120, 240, 480, 600, 600]
     assert [recovery_delay_us(n) // SECOND for n in range(8)] == expected
     await register(store, "w0", clock.lease_us)

@@ -40,8 +40,9 @@ async def fail(store: Store, worker: str, uid: str) -> None:
     await land(store, worker, entry(uid, 1, row=RowChange(status=FAILED, ended=True, error=b'{"type":"X"}')))
 
 
+# SPEC R10; PROTOCOL F29
 async def test_a_failed_run_is_reopened(store: Store, worker: str):
-    """A retry makes a failed run live, queued and due in one commit, without finish time and error (R10, F29)."""
+    """A retry makes a failed run live, queued and due in one commit, without finish time and error."""
     await fail(store, worker, "r")
     assert (await row_of(store, "r")).error == b'{"type":"X"}'
     await land(store, None, retry("r", 2))
@@ -114,8 +115,9 @@ async def test_a_retry_of_a_run_that_is_gone_does_not_land(store: Store):
 # --- the other door: a completed child is told to undo itself ---------------------------------------------------------
 
 
+# SPEC X5; PROTOCOL F28
 async def test_a_completed_run_takes_the_call_to_unwind(store: Store, worker: str):
-    """The message `unwind` makes a completed run live and due; whoever claims it writes the reopening (X5, F28)."""
+    """The message `unwind` makes a completed run live and due; whoever claims it writes the reopening."""
     await own(store, worker, "r")
     await land(store, worker, end("r"))
     assert (await store.send("r", message("u", "unwind"))).verdict == "sent"

@@ -55,8 +55,9 @@ async def test_a_run_starts_with_the_worker_that_starts_it(store: Store, worker:
     assert await claim(store, other) == []
 
 
+# SPEC R4
 async def test_a_delayed_run_is_due_at_its_time(store: Store, worker: str, clock):
-    """A run with a start time is claimed then, and not before (R4)."""
+    """A run with a start time is claimed then, and not before."""
     later = await store.now() + clock.lease_us
     await queue(store, "r", wake_at=later)
     assert (await row_of(store, "r")).wake_at == later
@@ -105,8 +106,9 @@ async def test_a_run_can_be_parked_by_its_start(store: Store, worker: str):
 # --- ids --------------------------------------------------------------------------------------------------------------
 
 
+# SPEC R3
 async def test_an_id_is_held_by_one_run(store: Store):
-    """The second start under an id is told who holds it, and nothing of it happens (R3)."""
+    """The second start under an id is told who holds it, and nothing of it happens."""
     await queue(store, "r", id="A-17")
     assert await store.commit(None, [start("s", id="A-17")]) == [Outcome(TAKEN, "r")]
     assert await store.find_uid("s") is None
@@ -131,8 +133,9 @@ async def test_of_two_starts_in_a_batch_one_gets_the_id(store: Store):
     assert Outcome(TAKEN, winner) in outcomes
 
 
+# PROTOCOL F14
 async def test_of_many_starts_at_once_one_gets_the_id(make_store):
-    """Processes that start the same id at once all learn of the same run (PROTOCOL F14)."""
+    """Processes that start the same id at once all learn of the same run."""
     stores = [await make_store() for _ in range(4)]
     outcomes = await asyncio.gather(
         *(store.commit(None, [start(f"r{n}", id="A-17")]) for n, store in enumerate(stores * 3))
@@ -145,8 +148,9 @@ async def test_of_many_starts_at_once_one_gets_the_id(make_store):
     assert held.uid == winners[0]
 
 
+# PROTOCOL F13
 async def test_an_ended_run_gives_its_id_up(store: Store, worker: str):
-    """A restart takes the id; the old run keeps its uid, its history and the text of its id (F13)."""
+    """A restart takes the id; the old run keeps its uid, its history and the text of its id."""
     await own(store, worker, "r")
     await land(store, worker, end("r"))
     await land(store, None, start("s", id="id of r", replaces="r"))
@@ -185,8 +189,9 @@ async def test_nobody_holds_an_id_nobody_started(store: Store):
 # --- children ---------------------------------------------------------------------------------------------------------
 
 
+# SPEC C1
 async def test_a_child_starts_in_its_parents_entry(store: Store, worker: str, other: str):
-    """A child is there, with its entry 0, as soon as the entry that starts it landed (C1)."""
+    """A child is there, with its entry 0, as soon as the entry that starts it landed."""
     await own(store, worker, "p")
     await land(store, worker, entry("p", 1, children=(start("c", parent="p", root="p"),)))
     row = await row_of(store, "c")

@@ -47,6 +47,7 @@ async def test_a_renewed_task_does_not_lapse(store: Store, worker: str, clock: C
     assert await inbox_of(store, "r") == []
 
 
+# SPEC L6
 async def test_a_task_that_nobody_renews_is_lost(store: Store, worker: str, clock: Clock):
     """Its run is told, once, and is due; the task is gone, and its holder's late outcome is dropped."""
     await hold(store, worker, clock.lease_us, "a")
@@ -68,8 +69,9 @@ async def test_tasks_lapse_in_pages(store: Store, worker: str, clock: Clock):
     assert await lost(store) == [f"k{n}#1" for n in range(5)]
 
 
+# SPEC L3
 async def test_tasks_of_a_reaped_worker_lapse_at_once(store: Store, clock: Clock):
-    """A dead worker's tasks do not wait for leases of their own, however long (L3)."""
+    """A dead worker's tasks do not wait for leases of their own, however long."""
     zombie = await register(store, "zombie", clock.lease_us)
     await hold(store, zombie, 1000 * HOUR, "a", "b")
     assert await store.lapse_tasks() == 0
@@ -108,8 +110,9 @@ async def test_another_workers_renewal_does_not_keep_a_task(store: Store, worker
 # --- stopping ---------------------------------------------------------------------------------------------------------
 
 
+# SPEC X6
 async def test_a_stopped_runs_tasks_do_not_start(store: Store, worker: str):
-    """Tasks nobody runs are deleted by a stop; the holder of one that runs is told at its next renewal (X6)."""
+    """Tasks nobody runs are deleted by a stop; the holder of one that runs is told at its next renewal."""
     await own(store, worker, "r")
     await land(store, worker, entry("r", 1, tasks=(task("a"), task("b"), task("c"))))
     [running] = await store.claim_tasks(claiming(worker, limit=1), ["charge"], HOUR)
@@ -152,8 +155,9 @@ async def test_a_stop_leaves_the_tasks_that_come_with_it(store: Store, worker: s
 # --- at load ----------------------------------------------------------------------------------------------------------
 
 
+# PROTOCOL F17
 async def test_an_attempt_without_task_and_message_is_lost(store: Store, worker: str):
-    """A taker learns which open attempts nobody works on and nobody will report (F17)."""
+    """A taker learns which open attempts nobody works on and nobody will report."""
     await own(store, worker, "r")
     await land(store, worker, entry("r", 1, tasks=(task("queued"), task("running"), task("done"), task("second", 2))))
     await store.claim_tasks(claiming(worker, limit=4), ["charge"], HOUR)

@@ -58,8 +58,9 @@ async def test_a_task_is_claimed_as_it_was_queued(store: Store, worker: str, oth
     assert await claim_tasks(store, worker, queues=("gpu",)) == []
 
 
+# SPEC Q1
 async def test_a_worker_claims_what_it_serves_and_knows(store: Store, worker: str):
-    """Tasks of other queues, or of functions that are not known here, are left (Q1)."""
+    """Tasks of other queues, or of functions that are not known here, are left."""
     await enqueue(store, worker, task("a"), task("b", queue="gpu"), task("c", function="pack"))
     assert await claim_tasks(store, worker) == ["a"]
     assert await claim_tasks(store, worker, functions=()) == []
@@ -176,8 +177,9 @@ async def test_a_late_outcome_counts_while_its_task_is_there(store: Store, worke
     assert await outcomes_of(store) == [("charge#1", TASK_MESSAGE, b'{"ok":1}')]
 
 
+# SPEC L6
 async def test_the_outcome_of_a_superseded_attempt_is_dropped(store: Store, worker: str, other: str, clock: Clock):
-    """After the attempt was taken for lost, and the next one runs, the first one's outcome changes nothing (L6)."""
+    """After the attempt was taken for lost, and the next one runs, the first one's outcome changes nothing."""
     await enqueue(store, worker, task())
     await claim_tasks(store, other, clock.lease_us)
     await clock.advance(store, clock.lease_us)
@@ -221,8 +223,9 @@ async def test_an_outcome_for_an_ended_run_goes_nowhere(store: Store, worker: st
     assert await store.lost_attempts("r", [("charge", 1)]) == [("charge", 1)]
 
 
+# PROTOCOL F25
 async def test_outcomes_cross_entries_without_deadlock(store: Store, worker: str, make_store):
-    """Outcomes and entries that stop the same tasks, sent at once: each attempt is stopped or has its outcome (F25)."""
+    """Outcomes and entries that stop the same tasks, sent at once: each attempt is stopped or has its outcome."""
     elsewhere = await make_store()
     for round in range(5):
         uid = f"r{round}"

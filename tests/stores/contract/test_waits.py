@@ -25,6 +25,7 @@ async def test_a_wait_may_have_no_deadline(store: Store, worker: str):
     assert [row.wait.deadline for row in await store.list_waits()] == [None]
 
 
+# SPEC W6
 async def test_waits_of_all_runs_are_listed_oldest_first(store: Store, worker: str):
     """Who has waited longest comes first; the limit cuts the newest off."""
     await own(store, worker, "r", "s")

@@ -54,8 +54,9 @@ async def test_registering_twice_is_registering_once(store: Store):
     await own(store, "w", "r")
 
 
+# SPEC L2
 async def test_a_renewed_lease_runs_on(store: Store, clock: Clock):
-    """A renewal answers the store's now, from which the lease counts anew; nobody reaps the worker (L2)."""
+    """A renewal answers the store's now, from which the lease counts anew; nobody reaps the worker."""
     await register(store, "w", clock.lease_us)
     await own(store, "w", "r")
     for _ in range(4):
@@ -77,8 +78,9 @@ async def test_a_lease_is_renewed_from_another_thread(store: Store, clock: Clock
     assert found.expires_at == now + HOUR
 
 
+# PROTOCOL F5
 async def test_a_lapsed_lease_never_revives(store: Store, clock: Clock):
-    """A renewal that comes too late is refused, also when nobody has noticed yet (F5)."""
+    """A renewal that comes too late is refused, also when nobody has noticed yet."""
     await register(store, "w", clock.lease_us)
     await clock.advance(store, clock.lease_us)
     assert store.renew("w", clock.lease_us) is None
@@ -110,8 +112,9 @@ async def test_a_dead_id_does_not_register_again(store: Store, clock: Clock):
 # --- leaving ----------------------------------------------------------------------------------------------------------
 
 
+# SPEC Q4
 async def test_a_retired_worker_hands_its_runs_back(store: Store, worker: str, other: str):
-    """What it owned is due at once for others, and no recovery is counted: it was no crash (Q4)."""
+    """What it owned is due at once for others, and no recovery is counted: it was no crash."""
     await own(store, worker, "a", "b", "parked", "ended")
     await own(store, other, "c")
     later = await store.now() + HOUR

@@ -146,8 +146,9 @@ def test_a_loop_that_died_is_no_harm():
     asyncio.run(change())
 
 
+# PROTOCOL F3
 async def test_orphans_are_taken_back():
-    """Runs whose owner has no row are released when the sweep asks for them: the second line behind the fences (F3)."""
+    """Runs whose owner has no row are released when the sweep asks for them: the second line behind the fences."""
     now = 0
     store = WeakStore(ALL_FIXES.without("worker_fence"), lambda: now)
     await store.open()
