@@ -283,7 +283,8 @@ class Stepper:
                 error = broken
             retry_at = None if delay is None else now + delay
         record = encode_error(error)
-        log_step_failed(self._home.log, run.started, attempt.key, attempt.number, record, retry_at is not None)
+        if attempt.stopped != "cancelled":  # what its body gave up is no failure
+            log_step_failed(self._home.log, run.started, attempt.key, attempt.number, record, retry_at is not None)
         return StepFailed(now, attempt.key, attempt.number, record, began_at, retry_at)
 
     def _done(self, attempt: Attempt) -> None:

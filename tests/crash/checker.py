@@ -1,0 +1,258 @@
+"""Reads every journal of a store and decides the invariants (DESIGN §6), one function each.
+
+It asks the store alone, so it judges any backend; with the registry of the code it replays every run as well, and with
+a ledger of what steps did in the world it compares that. What it finds is a list, empty when all is well.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from typing import NamedTuple
+
+from outlast.authoring.context import RunFacts
+from outlast.authoring.exceptions import encode_error
+from outlast.authoring.module import Module
+from outlast.core.events import (
+    OUTCOMES,
+    AttemptStarted,
+    Event,
+    RunReopened,
+    RunStarted,
+    StepFailed,
+    StepSettled,
+    StepStarted,
+    StepSucceeded,
+    decode_events,
+)
+from outlast.core.fold import fold
+from outlast.core.keys import invocation_id
+from outlast.core.machine import Machine
+from outlast.core.reopening import splice
+from outlast.core.replay import Replay
+from outlast.core.states import RunStatus, is_ended
+from outlast.stores.store import Entry, RunQuery, RunRow, Store
+from tests.crash.ledger import Mark
+
+__all__ = ["Journal", "Problem", "check_store"]
+
+Journal = list[tuple[Entry, list[Event]]]
+
+
+class Problem(NamedTuple):
+    """Something that must not be."""
+
+    uid: str
+    text: str
+
+    def __str__(self) -> str:
+        return f"run {self.uid}: {self.text}"
+
+
+async def check_store(store: Store, *, registry: Module | None = None, marks: Sequence[Mark] = ()) -> list[Problem]:
+    """All of it. A run that somebody owns is judged by its journal alone: its row is behind, as it may be."""
+    problems: list[Problem] = []
+    journals: dict[str, Journal] = {}
+    workers = {worker.id for worker in await store.list_workers()}
+    for row in await _list_rows(store):
+        journal = journals[row.uid] = await _read(store, row.uid)
+        found = [*check_shape(journal), *check_steps(journal), *check_row(row, journal), *check_is_kept(row, workers)]
+        if registry is not None and not found:
+            found += check_replay(journal, registry)
+        problems += [Problem(row.uid, text) for text in found]
+    problems += check_marks(journals)
+    problems += check_effects(journals, marks)
+    return problems
+
+
+# --- invariants 1 and 7: one line of entries, by one writer at a time, and nothing behind an end -----------------------
+
+
+def check_shape(journal: Journal) -> Iterator[str]:
+    """Entries without a gap, in time, from a start to at most one end."""
+    if not journal:
+        yield "it has no journal"
+        return
+    if [entry.seq for entry, _ in journal] != list(range(len(journal))):
+        yield f"its entries are {[entry.seq for entry, _ in journal]}"
+    times = [entry.at for entry, _ in journal]
+    if times != sorted(times):
+        yield "its entries go back in time"
+    events = _flat(journal)
+    if not isinstance(events[0], RunStarted) or any(isinstance(event, RunStarted) for event in events[1:]):
+        yield "it does not start once, at its beginning"
+    for event, after in zip(events, events[1:], strict=False):
+        if type(event) in OUTCOMES and not isinstance(after, RunReopened):
+            yield f"{type(after).__name__} comes behind its end"
+
+
+def check_marks(journals: Mapping[str, Journal]) -> Iterator[Problem]:
+    """No two entries of a store bear the same mark."""
+    counts = Counter(entry.mark for journal in journals.values() for entry, _ in journal)
+    for uid, journal in journals.items():
+        for entry, _ in journal:
+            if counts[entry.mark] > 1 or not entry.mark:
+                yield Problem(uid, f"entry {entry.seq} has a mark that is not its own")
+
+
+# --- invariants 4 and 5: steps ----------------------------------------------------------------------------------------
+
+
+def check_steps(journal: Journal) -> Iterator[str]:
+    """A success is recorded once; an attempt's number is used once; attempts stay within their budget."""
+    successes: Counter[str] = Counter()
+    outcomes: Counter[tuple[str, int]] = Counter()
+    numbers: dict[str, int] = {}
+    used: Counter[str] = Counter()
+    retries: dict[str, int] = {}
+    for event in _flat(journal):
+        match event:
+            case RunReopened():
+                used.clear()
+            case StepStarted() | AttemptStarted():
+                if isinstance(event, StepStarted):
+                    retries[event.key] = event.retries
+                    if event.attempt <= numbers.get(event.key, 0):
+                        continue  # no attempt: it waits for a place
+                if event.attempt != numbers.get(event.key, 0) + 1:
+                    yield f"attempt {event.attempt} of step {event.key} follows {numbers.get(event.key, 0)}"
+                numbers[event.key] = event.attempt
+                used[event.key] += 1
+                if used[event.key] > retries.get(event.key, 0) + 1:
+                    yield f"step {event.key} has attempt {used[event.key]}, of {retries[event.key] + 1}"
+            case StepSucceeded() | StepFailed() | StepSettled():
+                successes[event.key] += isinstance(event, StepSucceeded)
+                outcomes[event.key, event.attempt] += 1
+                if event.attempt > numbers.get(event.key, 0):
+                    yield f"attempt {event.attempt} of step {event.key} has an outcome and no beginning"
+    yield from (f"step {key} succeeded {count} times" for key, count in successes.items() if count > 1)
+    for (key, attempt), count in outcomes.items():
+        if count > 1:
+            yield f"attempt {attempt} of step {key} has {count} outcomes"
+
+
+# --- invariants 2 and 3: rows -----------------------------------------------------------------------------------------
+
+
+def check_row(row: RunRow, journal: Journal) -> Iterator[str]:
+    """The row of a run that nobody moves says what its journal says."""
+    view = fold(journal)
+    if row.live == is_ended(row.status):
+        yield f"its row is {row.status}, and live is {row.live}"
+    if row.owner is not None and row.live:
+        return
+    status = view.status
+    if status is RunStatus.QUEUED and row.status is RunStatus.RUNNING:
+        status = RunStatus.RUNNING  # a claim alone writes no entry
+    if status is not row.status:
+        yield f"its row is {row.status}, its journal says {view.status}"
+    if row.status is RunStatus.SUSPENDED and row.waiting_on != view.waiting_on:
+        yield f"its row waits on {row.waiting_on!r}, its journal says {view.waiting_on!r}"
+    if not row.live and (row.waiting_on or row.wake_at is not None or row.owner is not None):
+        yield f"it has ended, and its row has {row.waiting_on=} {row.wake_at=} {row.owner=}"
+
+
+def check_is_kept(row: RunRow, workers: set[str]) -> Iterator[str]:
+    """A run that has not ended is owned by somebody, or due, or suspended with its reason."""
+    if not row.live:
+        return
+    if row.owner is not None:
+        if row.owner not in workers:
+            yield f"its owner {row.owner} is not there"
+        if row.wake_at is not None:
+            yield "it is owned, and due as well"
+    elif row.wake_at is None and row.status is not RunStatus.SUSPENDED:
+        yield "nobody owns it and nothing will wake it"
+
+
+# --- invariants 8 and 9: replay ---------------------------------------------------------------------------------------
+
+
+def check_replay(journal: Journal, registry: Module) -> Iterator[str]:
+    """The same journal gives the same commands in this process, to the same end."""
+    events = _flat(journal)
+    started = events[0]
+    assert isinstance(started, RunStarted)
+    workflow = registry.find_workflow(started.workflow)
+    if workflow is None:
+        return
+    facts = RunFacts(registry, logging.getLogger("outlast"))
+    machine = Machine(started, lambda machine: workflow.run_body(machine, facts), encode_error)
+    try:
+        replay = Replay(machine, splice(events))
+        while replay.advance(1000):
+            pass
+        beyond = replay.finish()
+    except Exception as error:
+        yield f"its replay fails: {error!r}"
+        return
+    finally:
+        machine.evict()
+    ends = [event for event in events if type(event) in OUTCOMES]
+    if ends and type(events[-1]) in OUTCOMES and (beyond or type(machine.outcome) is not type(ends[-1])):
+        yield f"its replay ends with {machine.outcome!r} and asks for {beyond!r}"
+
+
+# --- the world --------------------------------------------------------------------------------------------------------
+
+
+def check_effects(journals: Mapping[str, Journal], marks: Sequence[Mark]) -> Iterator[Problem]:
+    """Every effect had its attempt on record before it, under the step's one invocation id; every success had one."""
+    done = {(mark.uid, mark.key, mark.attempt) for mark in marks if mark.what == "after"}
+    begun: Counter[tuple[str, str, int]] = Counter()
+    for mark in marks:
+        if mark.what == "before":
+            begun[mark.uid, mark.key, mark.attempt] += 1
+            if not mark.recorded:
+                yield Problem(mark.uid, f"attempt {mark.attempt} of {mark.key} had its effect before it was on record")
+        if mark.invocation != invocation_id(mark.uid, mark.key):
+            yield Problem(mark.uid, f"step {mark.key} called itself {mark.invocation}")
+    for (uid, key, attempt), count in begun.items():
+        if count > 1:
+            yield Problem(uid, f"attempt {attempt} of step {key} ran {count} times")
+    if marks:
+        for uid, journal in journals.items():
+            for event in _flat(journal):
+                if isinstance(event, StepSucceeded) and (uid, event.key, event.attempt) not in done:
+                    yield Problem(uid, f"step {event.key} succeeded at attempt {event.attempt}, without an effect")
+    yield from _check_overlaps(marks)
+
+
+def _check_overlaps(marks: Sequence[Mark]) -> Iterator[Problem]:
+    """One process never runs two attempts of a step at once."""
+    open_attempts: dict[tuple[str, str, int], set[int]] = defaultdict(set)
+    for mark in marks:
+        here = open_attempts[mark.uid, mark.key, mark.pid]
+        if mark.what == "before":
+            if here:
+                yield Problem(mark.uid, f"attempts {sorted(here)} and {mark.attempt} of step {mark.key} ran at once")
+            here.add(mark.attempt)
+        else:
+            here.discard(mark.attempt)
+
+
+# --- reading ----------------------------------------------------------------------------------------------------------
+
+
+def _flat(journal: Journal) -> list[Event]:
+    return [event for _, events in journal for event in events]
+
+
+async def _list_rows(store: Store) -> list[RunRow]:
+    rows: list[RunRow] = []
+    while True:
+        after = (rows[-1].created_at, rows[-1].uid) if rows else None
+        page = await store.list_runs(RunQuery(limit=500, after=after))
+        rows += page
+        if len(page) < 500:
+            return rows
+
+
+async def _read(store: Store, uid: str) -> Journal:
+    journal: Journal = []
+    while True:
+        page = await store.read_journal(uid, after=len(journal) - 1, limit=1000)
+        journal += [(entry, decode_events(entry.events)) for entry in page]
+        if len(page) < 1000:
+            return journal

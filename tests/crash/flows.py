@@ -1,0 +1,204 @@
+"""The workflows that are run while their workers die. Each step writes itself into the ledger, before and after.
+
+Steps have many retries: each kill may cost an attempt, and the tests are about what survives, not about how often.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import random
+import signal
+import time
+from pathlib import Path
+from typing import Any
+
+from outlast.app import Outlast
+from outlast.authoring.context import Context
+from outlast.authoring.current import current_step
+from outlast.authoring.module import Module
+from outlast.errors import StepInterrupted
+from outlast.stores.sqlite import SqliteStore
+from tests.crash.clock import SharedClock
+from tests.crash.ledger import Ledger
+
+__all__ = ["MIX", "Start", "accepted_outputs", "flows", "make_app"]
+
+Start = tuple[str, list[Any]]
+"""A workflow's name and its input."""
+
+flows = Module("crash")
+RETRIES = 500
+_ledger: Ledger
+_folder: Path
+
+
+def make_app(folder: Path) -> Outlast:
+    """The app on the store in this folder, on the clock and with the ledger that lie beside it."""
+    global _ledger, _folder
+    store = folder / "store.db"
+    _folder, _ledger = folder, Ledger(folder / "ledger", store)
+    app = Outlast(f"sqlite:///{store}")
+    app._store = SqliteStore(app.url, SharedClock(folder / "clock"))
+    app.include(flows)
+    return app
+
+
+def _pace() -> float:
+    return random.choice((0.0, 0.0, 0.002, 0.01))
+
+
+@flows.step(retries=RETRIES, backoff=0.01)
+async def act(tag: str) -> str:
+    with _ledger.effect():
+        await asyncio.sleep(_pace())
+    return f"{tag}!"
+
+
+@flows.step(retries=RETRIES, backoff=0.01)
+def act_in_thread(tag: str) -> str:
+    with _ledger.effect():
+        time.sleep(_pace())
+    return f"{tag}!"
+
+
+@flows.step(retries=RETRIES, backoff=0.02)
+async def flaky(tag: str, failures: int) -> str:
+    with _ledger.effect():
+        if current_step().attempt <= failures:
+            raise RuntimeError(f"{tag} fails {failures} times")
+    return f"{tag}!"
+
+
+@flows.step(retries=0)
+async def fragile(tag: str) -> str:
+    """Fails until somebody has made the file of that name."""
+    with _ledger.effect():
+        if not (_folder / f"mended-{tag}").exists():
+            raise RuntimeError(f"{tag} is not mended")
+    return f"{tag}!"
+
+
+@flows.step(retries=RETRIES, backoff=0.01)
+async def slow(tag: str, seconds: float) -> str:
+    with _ledger.effect():
+        await asyncio.sleep(seconds)
+    return f"{tag}!"
+
+
+@flows.step(retries=RETRIES, at_most_once=True)
+async def once(tag: str, seconds: float) -> str:
+    with _ledger.effect():
+        await asyncio.sleep(seconds)
+    return f"{tag}!"
+
+
+@flows.step(retries=RETRIES)
+async def poison(tag: str) -> str:
+    """Takes its worker down, as a segmentation fault in a library would."""
+    with _ledger.effect():
+        os.kill(os.getpid(), signal.SIGKILL)
+    return tag
+
+
+@flows.workflow
+async def chain(ctx: Context, length: int) -> list[str]:
+    """One after the other."""
+    return [await act(f"c{number}") for number in range(length)]
+
+
+@flows.workflow
+async def fan(ctx: Context, width: int) -> list[str]:
+    """Side by side, in each of the ways there are."""
+    async with asyncio.TaskGroup() as group:
+        tasks = [group.create_task(act(f"t{number}")) for number in range(width)]
+    threads = await asyncio.gather(*(act_in_thread(f"g{number}") for number in range(width)))
+    mapped = await ctx.map(act, [f"m{number}" for number in range(width)], limit=2)
+    return [task.result() for task in tasks] + threads + mapped
+
+
+@flows.workflow
+async def retrying(ctx: Context, failures: int) -> list[str]:
+    """Attempts that fail, beside others that do not."""
+    return await asyncio.gather(flaky("a", failures), act("b"), flaky("c", 1))
+
+
+@flows.workflow
+async def sleepy(ctx: Context, seconds: float) -> list[str]:
+    """Timers of each kind, between steps and against one."""
+    first = await act("before")
+    await ctx.sleep(seconds)
+    await asyncio.sleep(seconds / 2)
+    try:
+        async with asyncio.timeout(seconds):
+            await slow("slow", seconds * 20)
+        timed_out = "in time"
+    except TimeoutError:
+        timed_out = "timed out"
+    return [first, timed_out, await act("after")]
+
+
+@flows.workflow
+async def guarded(ctx: Context, seconds: float) -> list[str]:
+    """A step that must not happen twice."""
+    try:
+        got = await once("o", seconds)
+    except StepInterrupted:
+        got = "interrupted"
+    return [got, await act("after")]
+
+
+@flows.workflow
+async def mended(ctx: Context, tag: str) -> list[str]:
+    """Fails, and goes on by `retry()` once the world was mended."""
+    return [await act("before"), await fragile(tag), await act("after")]
+
+
+@flows.workflow
+async def waiting(ctx: Context, seconds: float) -> str:
+    """One long step."""
+    return await slow("w", seconds)
+
+
+@flows.workflow
+async def parked(ctx: Context, seconds: float) -> str:
+    """A sleep that is long enough to be parked, and a step."""
+    await ctx.sleep(seconds)
+    return await act("woken")
+
+
+@flows.workflow
+async def poisoned(ctx: Context) -> str:
+    """Kills whoever works it, by a step."""
+    return await poison("p")
+
+
+@flows.workflow
+async def poisonous(ctx: Context) -> str:
+    """Kills whoever works it, by its body alone."""
+    os.kill(os.getpid(), signal.SIGKILL)
+    return "never"
+
+
+MIX: list[Start] = [
+    ("chain", [4]),
+    ("fan", [3]),
+    ("retrying", [2]),
+    ("sleepy", [0.05]),
+    ("guarded", [0.01]),
+]
+
+
+def accepted_outputs(workflow: str, arguments: list[Any]) -> list[Any]:
+    """What a run of it may end with, whatever became of its workers."""
+    if workflow == "chain":
+        return [[f"c{number}!" for number in range(arguments[0])]]
+    if workflow == "fan":
+        return [[f"{letter}{number}!" for letter in "tgm" for number in range(arguments[0])]]
+    if workflow == "retrying":
+        return [["a!", "b!", "c!"]]
+    if workflow == "sleepy":
+        return [["before!", outcome, "after!"] for outcome in ("timed out", "in time")]
+    if workflow == "guarded":
+        return [[got, "after!"] for got in ("o!", "interrupted")]
+    return {"mended": [["before!", f"{arguments[0]}!", "after!"]], "waiting": ["w!"], "parked": ["woken!"]}[workflow]

@@ -1,0 +1,100 @@
+"""What steps did in the world: a file outside of every store, to which a killed process has written whole lines or none.
+
+Each line is one `write` of one process to a file opened with O_APPEND, so lines of many processes never mix, and a
+SIGKILL loses none that was written.
+"""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import msgspec
+
+from outlast.authoring.current import current_step
+from outlast.core.events import AttemptStarted, StepStarted, decode_events
+
+__all__ = ["AppendFile", "Ledger", "Mark", "connect_plainly"]
+
+connect_plainly = sqlite3.connect
+"""As it is before crash points are laid: the ledger's own looks at the store are no place to die."""
+
+
+class Mark(msgspec.Struct, frozen=True, omit_defaults=True):
+    """One line: a step was here."""
+
+    what: str
+    """`before` its effect, `after` it, or `failed`."""
+    uid: str
+    key: str
+    invocation: str
+    attempt: int
+    pid: int
+    at: int
+    """ns of the machine's clock."""
+    recorded: bool = True
+    """The attempt stood in the journal at that moment."""
+
+
+class AppendFile:
+    """Lines of JSON that outlive their writer."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._file: int | None = None
+
+    def append(self, record: object) -> None:
+        if self._file is None:
+            self._file = os.open(self.path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
+        os.write(self._file, msgspec.json.encode(record) + b"\n")
+
+    def lines(self) -> list[bytes]:
+        return self.path.read_bytes().splitlines() if self.path.exists() else []
+
+
+class Ledger:
+    """The effects of the steps of one world. `store` is the SQLite file their runs are in."""
+
+    def __init__(self, path: Path, store: Path) -> None:
+        self._file = AppendFile(path)
+        self._store = store
+        self._here = threading.local()
+
+    def marks(self) -> list[Mark]:
+        """All lines, in the order written."""
+        return [msgspec.json.decode(line, type=Mark) for line in self._file.lines()]
+
+    @contextmanager
+    def effect(self) -> Iterator[None]:
+        """Around a step's effect. Called within the step."""
+        self.note("before")
+        try:
+            yield
+        except BaseException:
+            self.note("failed")
+            raise
+        self.note("after")
+
+    def note(self, what: str) -> None:
+        info = current_step()
+        uid = str(info.uid)
+        recorded = what != "before" or self._is_on_record(uid, info.key, info.attempt)
+        mark = Mark(what, uid, info.key, info.invocation_id, info.attempt, os.getpid(), time.time_ns(), recorded)
+        self._file.append(mark)
+
+    def _is_on_record(self, uid: str, key: str, attempt: int) -> bool:
+        """Whether the store has this attempt already, seen through a connection of our own."""
+        connection = getattr(self._here, "connection", None)
+        if connection is None:
+            connection = self._here.connection = connect_plainly(self._store, isolation_level=None, timeout=10)
+        rows = connection.execute("select events from journal where run_uid = ?", (uid,)).fetchall()
+        started = (event for (events,) in rows for event in decode_events(events))
+        return any(
+            isinstance(event, StepStarted | AttemptStarted) and (event.key, event.attempt) == (key, attempt)
+            for event in started
+        )

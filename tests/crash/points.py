@@ -1,0 +1,200 @@
+"""Crash points: named places between two durable effects, at which a worker process can be told to die.
+
+The product has no hooks for this. A point wraps one function of the engine or the store in the worker's own process and
+kills it with SIGKILL on the n-th passing, before or behind that function: nothing is flushed, no `finally` runs.
+"""
+
+from __future__ import annotations
+
+import functools
+import os
+import signal
+import sqlite3
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import outlast.stores.sqlite.migrate
+import outlast.stores.sqlite.store
+import outlast.stores.sqlite.workers
+from outlast.authoring.call import Call
+from outlast.core.events import OUTCOMES, StepSucceeded, TimerFired
+from outlast.core.machine import Machine
+from outlast.core.replay import Replay
+from outlast.engine.draft import Draft
+from outlast.engine.engine import Engine
+from outlast.engine.hot import HotRun
+from outlast.engine.hotruns import HotRuns
+from outlast.engine.loading import Loader
+from outlast.engine.stepper import Stepper
+from outlast.engine.worker import Worker
+from outlast.engine.writer import Writer
+from outlast.stores.sqlite import SqliteStore
+from tests.crash.ledger import AppendFile, connect_plainly
+
+__all__ = ["POINTS", "Point", "install"]
+
+
+class Point(NamedTuple):
+    """Where: before or behind a function, when its arguments fit."""
+
+    owner: Any
+    function: str
+    behind: bool = False
+    fits: Callable[..., bool] = lambda *_, **__: True
+    needs: str = ""
+    """What has to happen for it to be passed, if steps that go well are not enough: see test_points.py."""
+
+
+def _has(*kinds: type) -> Callable[..., bool]:
+    """A draft with such an event."""
+    return lambda _, draft, *__: any(isinstance(event, kinds) for event in draft.events)
+
+
+def _sql(*beginnings: str) -> Callable[..., bool]:
+    return lambda _, sql, *__: sql.lstrip().startswith(beginnings)
+
+
+def _carries(events: bool) -> Callable[..., bool]:
+    return lambda _, __, batch: any(bool(part.events) is events for part in batch)
+
+
+class _Connection(sqlite3.Connection):
+    """Every connection of a worker that is to die, so that the moments around COMMIT have a name."""
+
+
+POINTS: dict[str, Point] = {
+    # A start: the row and entry 0, and the answer to whoever asked.
+    "before-start": Point(Engine, "start"),
+    "started-and-not-told": Point(Engine, "_try_start", behind=True),
+    # A commit, from the engine down to the file and back.
+    "thought-and-not-submitted": Point(HotRun, "submit"),
+    "end-not-submitted": Point(HotRun, "submit", fits=_has(*OUTCOMES)),
+    "outcome-not-submitted": Point(HotRun, "submit", fits=_has(StepSucceeded)),
+    "timer-not-submitted": Point(HotRun, "submit", fits=_has(TimerFired)),
+    "before-commit": Point(SqliteStore, "commit", fits=_carries(events=True)),
+    "before-write": Point(_Connection, "execute", fits=_sql("insert into journal")),
+    "in-transaction": Point(_Connection, "execute", fits=_sql("commit")),
+    "in-transaction-begun": Point(_Connection, "execute", behind=True, fits=_sql("begin immediate")),
+    "transaction-done": Point(_Connection, "execute", behind=True, fits=_sql("commit")),
+    "after-write": Point(_Connection, "execute", behind=True, fits=_sql("insert into journal")),
+    "committed-and-not-told": Point(SqliteStore, "commit", behind=True, fits=_carries(events=True)),
+    "told-and-not-acted": Point(Draft, "act"),
+    "acted": Point(Draft, "act", behind=True),
+    "ended-and-not-told": Point(HotRuns, "ended"),
+    # A step.
+    "before-step": Point(Stepper, "_execute"),
+    "before-user-code": Point(Call, "invoke"),
+    "effect-without-outcome": Point(Stepper, "_ended"),
+    "result-encoded": Point(Call, "encode_result", behind=True),
+    "failed-attempt": Point(Stepper, "_failed", behind=True),
+    "retry-due": Point(HotRun, "want_place"),
+    "place-given": Point(HotRun, "give_place", needs="crowd"),
+    # A body.
+    "in-body": Point(Machine, "feed"),
+    "behind-body": Point(Machine, "feed", behind=True),
+    "alarm": Point(HotRun, "_ring"),
+    # Claims, loads, takeovers.
+    "before-claim": Point(SqliteStore, "claim", needs="due"),
+    "claimed-and-not-told": Point(SqliteStore, "claim", behind=True, needs="due"),
+    "before-load": Point(Loader, "_bring_back", needs="due"),
+    "journal-read": Point(Loader, "_read", behind=True, needs="due"),
+    "before-takeover-note": Point(Loader, "_note_takeover", needs="dead"),
+    "after-takeover-note": Point(Loader, "_note_takeover", behind=True, needs="dead"),
+    "before-replay": Point(Replay, "advance", needs="dead"),
+    "behind-replay": Point(Replay, "advance", behind=True, needs="dead"),
+    "lost-and-not-submitted": Point(Loader, "_judge_open", behind=True, needs="dead"),
+    "loaded": Point(HotRun, "go_on", behind=True, needs="dead"),
+    "before-reap": Point(SqliteStore, "reap", needs="dead"),
+    "marked-dead-and-not-reaped": Point(outlast.stores.sqlite.workers, "_release", needs="dead"),
+    "between-two-reaps": Point(SqliteStore, "reap", behind=True, needs="dead"),
+    "put-back": Point(Loader, "put_back", needs="suspects"),
+    # Parks.
+    "before-park": Point(HotRuns, "park", needs="park"),
+    "park-sent": Point(HotRuns, "park", behind=True, needs="park"),
+    "before-park-commit": Point(SqliteStore, "commit", fits=_carries(events=False), needs="park"),
+    "parked-and-not-told": Point(HotRuns, "_park_answered", needs="park"),
+    "evicting": Point(HotRun, "evict", needs="park"),
+    "evicted": Point(HotRun, "evict", behind=True, needs="park"),
+    "load-again": Point(HotRuns, "load_again", needs="paranoid"),
+    # The lease.
+    "before-register": Point(SqliteStore, "register"),
+    "registered": Point(SqliteStore, "register", behind=True),
+    "before-renewal": Point(SqliteStore, "renew", needs="time"),
+    "renewed": Point(SqliteStore, "renew", behind=True, needs="time"),
+    "fenced": Point(HotRuns, "abandon_all", needs="fence"),
+    "fenced-and-dropped": Point(HotRuns, "abandon_all", behind=True, needs="fence"),
+    "coming-back": Point(SqliteStore, "retire", behind=True, needs="fence"),
+    # Going in good order.
+    "before-drain": Point(Worker, "drain", needs="term"),
+    "handing-back": Point(HotRuns, "hand_back", needs="term"),
+    "handed-back": Point(HotRuns, "hand_back", behind=True, needs="term"),
+    "retiring": Point(outlast.stores.sqlite.workers, "hand_back", behind=True, needs="term"),
+    "retired": Point(SqliteStore, "retire", behind=True, needs="term"),
+    "closing": Point(Writer, "close", needs="term"),
+    # What people ask for.
+    "before-send": Point(SqliteStore, "send", needs="cancel"),
+    "sent-and-not-told": Point(SqliteStore, "send", behind=True, needs="cancel"),
+    "mail-read": Point(Loader, "take_mail", behind=True, needs="cancel"),
+    "before-retry": Point(Engine, "retry", needs="retry"),
+    "reopened-and-not-told": Point(Engine, "retry", behind=True, needs="retry"),
+    # The file itself.
+    "migrating": Point(outlast.stores.sqlite.migrate, "migrate", behind=True),
+    "checkpointed": Point(_Connection, "execute", behind=True, fits=_sql("pragma wal_checkpoint"), needs="log"),
+}
+
+
+def install(spec: str, deaths: AppendFile) -> None:
+    """`name:n`: this process dies at the n-th passing of that point. It says so in `deaths` with its last breath."""
+    name, _, count = spec.partition(":")
+    point = POINTS[name]
+    if point.owner is _Connection:
+        sqlite3.connect = functools.partial(connect_plainly, factory=_Connection)  # type: ignore[assignment]
+    left = int(count or 1)
+
+    def passed() -> None:
+        nonlocal left
+        left -= 1
+        if left == 0:
+            deaths.append({"point": name, "pid": os.getpid()})
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    inner = getattr(point.owner, point.function)
+    if name == "between-two-reaps":
+        inner.__kwdefaults__["limit"] = 1
+    wrapped = _wrap_async(inner, point, passed) if _is_async(inner) else _wrap(inner, point, passed)
+    setattr(point.owner, point.function, wrapped)
+    for module in (outlast.stores.sqlite.store, outlast.stores.sqlite.connection):
+        if getattr(module, point.function, None) is inner:
+            setattr(module, point.function, wrapped)
+
+
+def _is_async(function: Any) -> bool:
+    return bool(getattr(getattr(function, "__code__", None), "co_flags", 0) & 0x80)
+
+
+def _wrap(inner: Any, point: Point, passed: Callable[[], None]) -> Any:
+    @functools.wraps(inner)
+    def wrapper(*args: Any, **kwargs: Any) -> Any:
+        fits = point.fits(*args, **kwargs)
+        if fits and not point.behind:
+            passed()
+        value = inner(*args, **kwargs)
+        if fits and point.behind:
+            passed()
+        return value
+
+    return wrapper
+
+
+def _wrap_async(inner: Any, point: Point, passed: Callable[[], None]) -> Any:
+    @functools.wraps(inner)
+    async def wrapper(*args: Any, **kwargs: Any) -> Any:
+        fits = point.fits(*args, **kwargs)
+        if fits and not point.behind:
+            passed()
+        value = await inner(*args, **kwargs)
+        if fits and point.behind:
+            passed()
+        return value
+
+    return wrapper

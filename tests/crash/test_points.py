@@ -1,0 +1,114 @@
+"""A worker killed at each crash point there is, and what others make of what it left.
+
+Each time: a worker works the usual runs and dies at the point; a minute passes; a fresh worker finds the store as it was
+left, and finishes everything. What a point needs beside steps that go well is arranged by the `_prepare` functions.
+"""
+
+from __future__ import annotations
+
+import signal
+from typing import Any
+
+import pytest
+
+from outlast.app import Outlast
+from tests.crash.flows import MIX
+from tests.crash.points import POINTS
+from tests.crash.world import Proc, World, until
+
+pytestmark = [pytest.mark.process, pytest.mark.timeout(120)]
+
+STARTS = [(workflow, arguments, f"r{number}") for number, (workflow, arguments) in enumerate(MIX)]
+AGES = 1e6
+"""Seconds. A lease that no jump of the clock ends."""
+LATER = {"told-and-not-acted": (2, 5), "effect-without-outcome": (3,), "committed-and-not-told": (4,), "in-body": (3,)}
+"""Points that are passed again and again: they are tried at these passings besides."""
+
+
+async def _start_all(world: World, app: Outlast) -> None:
+    for workflow, arguments, id in STARTS:
+        await world.start(app, workflow, *arguments, id=id)
+
+
+async def _leave_a_dead_worker(world: World, app: Outlast) -> None:
+    """Runs in every state, owned by somebody who is gone."""
+    await _start_all(world, app)
+    dead = world.spawn(point="effect-without-outcome:4")
+    assert await dead.gone() == -signal.SIGKILL
+    world.clock.add(60)
+
+
+async def _spawn_to_die(world: World, app: Outlast, point: str) -> Proc:
+    """The worker that dies there, in a world where it gets there."""
+    needs = POINTS[point.partition(":")[0]].needs
+    settings: dict[str, Any] = {"point": point}
+    if needs == "due":
+        await _start_all(world, app)
+    elif needs == "dead":
+        await _leave_a_dead_worker(world, app)
+    elif needs == "suspects":
+        await _leave_a_dead_worker(world, app)
+        for _ in range(3):
+            await world.spawn(point="journal-read:1").gone()
+            await world.bury(app)
+    elif needs == "park":
+        settings["starts"] = [*STARTS, ("parked", [30.0], "p")]
+    elif needs == "paranoid":
+        settings |= {"starts": STARTS, "max_hot": 0}
+    elif needs == "crowd":
+        settings |= {"starts": STARTS, "concurrency": 1}
+    elif needs == "log":
+        settings |= {"starts": STARTS, "small_log": True}
+    else:
+        settings["starts"] = STARTS
+    return await _nudge(world, app, needs, settings)
+
+
+async def _nudge(world: World, app: Outlast, needs: str, settings: dict[str, Any]) -> Proc:
+    if needs == "cancel":
+        settings["starts"] = [*STARTS, ("parked", [3600.0], "c")]
+        settings["cancels"] = ["c"]
+    elif needs == "retry":
+        helper = await world.spawn_ready(starts=[("mended", ["m"], "m")])
+        run = await app.get_run("m") if "m" in world.told("started") else None
+        await until(lambda: "m" in world.told("started"), "a start")
+        run = await app.get_run("m")
+        with pytest.raises(Exception, match="not mended"):
+            await run.result(timeout=20)
+        helper.send(signal.SIGTERM)
+        await helper.gone()
+        (world.folder / "mended-m").touch()
+        settings |= {"starts": STARTS, "retries": ["m"]}
+    elif needs in {"fence", "term"}:
+        settings["starts"] = [*STARTS, ("waiting", [0.5], "w")]
+    proc = world.spawn(**settings)
+    if needs == "fence":
+        await until(lambda: len(world.told("started")) == len(settings["starts"]), "all starts")
+        world.clock.add(60)
+        await app._store.reap()
+    elif needs == "term":
+        await until(lambda: len(world.told("started")) == len(settings["starts"]), "all starts")
+        proc.send(signal.SIGTERM)
+    return proc
+
+
+@pytest.mark.parametrize(
+    "point", [f"{name}:{count}" for name in POINTS for count in (1, *LATER.get(name, ()))], ids=lambda point: point
+)
+async def test_killed_at(world: World, point: str) -> None:
+    """A worker that is killed there loses nothing, doubles nothing, and stands in nobody's way."""  # SPEC L10
+    async with world.client() as app:
+        victim = await _spawn_to_die(world, app, point)
+        assert await victim.gone() == -signal.SIGKILL, world.log()
+        assert world.deaths()[-1] == point.partition(":")[0]
+        world.clock.add(60)
+        await world.forget_unstarted(app)
+        reopens = "m" in world.started and not await _is_live(app, "m")
+        await world.spawn_ready(lease=AGES, retries=["m"] if reopens else [])
+        await world.all_ended(app)
+        await world.check(app)
+
+
+async def _is_live(app: Outlast, id: str) -> bool:
+    row = await app._store.find_run(id)
+    return row is not None and row.live

@@ -1,0 +1,91 @@
+"""A worker process that is there to be killed. Run by the nursery, or by hand: `python -m tests.crash.worker_main JSON`.
+
+It works the runs of the world in its folder until SIGTERM, and says what it has come to in files of lines: `told`, what
+was acknowledged to its callers; `deaths`, the crash point it died at.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import faulthandler
+import logging
+import os
+import signal
+import sys
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from outlast.engine.worker import Worker
+from tests.crash.flows import make_app
+from tests.crash.ledger import AppendFile
+from tests.crash.points import install
+
+__all__ = ["Settings", "main"]
+
+
+class Settings(msgspec.Struct):
+    folder: str
+    point: str = ""
+    """`name:n`: where to die."""
+    lease: float = 2.0
+    grace: float = 5.0
+    concurrency: int = 200
+    max_hot: int = 1000
+    starts: list[tuple[str, list[Any], str]] = []
+    """Runs to start: workflow, input, id."""
+    cancels: list[str] = []
+    retries: list[str] = []
+    small_log: bool = False
+    """Empty the write-ahead log every few transactions."""
+
+
+def main(settings: Settings) -> None:
+    """Returns when it was told to stop."""
+    folder = Path(settings.folder)
+    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(process)d %(levelname)s %(name)s %(message)s")
+    faulthandler.enable()
+    faulthandler.register(signal.SIGUSR1)  # where it is, for a test that waits in vain
+    app = make_app(folder)
+    if settings.small_log:
+        from outlast.stores.sqlite import checkpoint
+
+        checkpoint._DUE_PAGES = 20
+    if settings.point:
+        install(settings.point, AppendFile(folder / "deaths"))
+    asyncio.run(_work(app, settings, AppendFile(folder / "told")))
+
+
+async def _work(app: Any, settings: Settings, told: AppendFile) -> None:
+    stop = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    async with app.worker(
+        lease=settings.lease, grace=settings.grace, concurrency=settings.concurrency, max_hot=settings.max_hot
+    ) as worker:
+        loop.add_signal_handler(signal.SIGTERM, _take_signal, stop, worker)
+        told.append({"ready": os.getpid(), "worker": worker.id})
+        for name, arguments, id in settings.starts:
+            run = await app.start(f"crash:{name}", *arguments, id=id)
+            told.append({"started": run.id, "uid": run.uid})
+        for id in settings.cancels:
+            run = await app.get_run(id)
+            told.append({"cancelled": id, "heard": await run.cancel("enough")})
+        for id in settings.retries:
+            await (await app.get_run(id)).retry()
+            told.append({"retried": id})
+        await stop.wait()
+        told.append({"stopping": os.getpid()})
+    told.append({"stopped": os.getpid()})
+
+
+def _take_signal(stop: asyncio.Event, worker: Worker) -> None:
+    """The first asks to stop, the second not to wait for steps."""
+    if not stop.is_set():
+        stop.set()
+    elif worker.home is not None:
+        worker.home.stepper.stop_all("lost")
+
+
+if __name__ == "__main__":
+    main(msgspec.json.decode(sys.argv[1], type=Settings))
