@@ -177,7 +177,9 @@ def check_tables(tables: Tables) -> None:
         assert {message.id: no for no, message in run.inbox.items()} == run.message_ids
         assert [entry.seq for entry in run.journal] == list(range(len(run.journal)))
         for task in run.tasks.values():
-            assert (task.ticket != 0) == (task.owner is None and not task.stop)
+            assert (task.ticket != 0) == (task.owner is None)
+            assert (task in tables.held_tasks) == (task.owner is not None)
+    assert all(run.tasks[task.new.key] is task for task, run in tables.held_tasks.items())
     assert all(runs for runs in tables.owned.values())
     assert sum(map(len, tables.owned.values())) == sum(run.owner is not None for run in tables.runs.values())
     assert {uid for uid, run in tables.runs.items() if tables.holders.get(run.new.id) is run} == {

@@ -4,7 +4,7 @@ What always holds, between two calls of the store:
 
 - `holders` names the one run that holds an id; `owned` has exactly the runs with an owner, by owner.
 - A run is in the `due` index exactly when it has a `wake_at`: live, and owned by nobody.
-- A task is in `due_tasks` exactly when nobody owns it and it is not told to stop.
+- A task is in `due_tasks` exactly when nobody owns it, and in `held_tasks` exactly when somebody does.
 - `unread` has exactly the runs whose inbox is not empty.
 - An entry stands in its journal at the index that is its `seq`.
 
@@ -138,6 +138,7 @@ class Tables:
         self.unread: dict[str, Run] = {}
         self.due: DueIndex[Run] = DueIndex()
         self.due_tasks: DueIndex[Task] = DueIndex()
+        self.held_tasks: dict[Task, Run] = {}
 
     def __enter__(self) -> Self:
         self._lock.acquire()
@@ -189,6 +190,7 @@ class Tables:
         task = run.tasks.pop(key, None)
         if task is not None:
             self.due_tasks.drop(task)
+            self.held_tasks.pop(task, None)
 
     def stop_tasks(self, run: Run) -> None:
         """Nobody starts them any more; who runs one is told at its next renewal."""

@@ -41,6 +41,7 @@ class Tasks(Mail):
             for task in tasks:
                 task.owner = claiming.worker
                 task.lease_expires_at = now + lease_us
+                tables.held_tasks[task] = tables.runs[task.run]
             return [_to_claimed(task) for task in tasks]
 
     async def renew_tasks(
@@ -72,13 +73,12 @@ class Tasks(Mail):
         with self._opened() as tables:
             now = tables.clock()
             lapsed = (
-                (run, task)
-                for run in tables.runs.values()
-                for task in run.tasks.values()
-                if task.owner is not None and (task.lease_expires_at <= now or self._is_dead(task.owner))
+                (task, run)
+                for task, run in tables.held_tasks.items()
+                if task.lease_expires_at <= now or self._is_dead(task.owner)
             )
             page = list(itertools.islice(lapsed, limit))
-            for run, task in page:
+            for task, run in page:
                 self._settle(run, task.new.key, task.new.attempt, LOST_MESSAGE, b"null")
             return len(page)
 
@@ -93,8 +93,8 @@ class Tasks(Mail):
         if self.takes_message(run, kind):
             self._deliver(run, NewMessage(f"{key}#{attempt}", kind, payload))
 
-    def _is_dead(self, worker_id: str) -> bool:
-        worker = self._tables.workers.get(worker_id)
+    def _is_dead(self, worker_id: str | None) -> bool:
+        worker = self._tables.workers.get(worker_id or "")
         return worker is None or worker.dead_at is not None
 
 
