@@ -145,18 +145,19 @@ class Watchdog:
 
     def _settle(self) -> BodyBlocked | None:
         """Take back what has not been raised yet. Gives what was shot, raised or not."""
+        error = None
         while True:
             try:
                 with self._lock:
                     _take_back(self._thread_id, None)
-                    shot, self._shot = self._shot, None
-                    if shot is None:
-                        return None
-                    if shot.handle is not None:
-                        shot.handle.cancel()
-                    return shot.error
+                    if self._shot is not None:
+                        error, handle = self._shot
+                        if handle is not None:
+                            handle.cancel()
+                        self._shot = None
             except BodyBlocked:  # it came just before it was taken back
                 continue
+            return error
 
     def _tick_on(self, loop: asyncio.AbstractEventLoop) -> None:
         self.tick()

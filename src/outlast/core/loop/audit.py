@@ -10,7 +10,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable
 from types import FrameType
-from typing import Final, Protocol
+from typing import Any, Final, Protocol
 
 from outlast.errors import EffectInBody
 
@@ -64,9 +64,22 @@ _running: list[Callable[[], WatchedLoop | None]] = []
 
 def watch(running_body_loop: Callable[[], WatchedLoop | None]) -> None:
     """From now on an effect raises `EffectInBody` where the running loop is a body's in dev mode."""
-    if not _running:
-        _running.append(running_body_loop)
-        sys.addaudithook(_hook)
+    if _running:
+        return
+    _running.append(running_body_loop)
+    sys.addaudithook(_hook)
+    if sys.version_info < (3, 12):  # which begins to audit threads
+        for name, attribute in (("_thread", "start_new_thread"), ("threading", "_start_new_thread")):
+            module = sys.modules[name]
+            setattr(module, attribute, _audited(getattr(module, attribute)))
+
+
+def _audited(start_new_thread: Callable[..., int]) -> Callable[..., int]:
+    def start(*args: Any) -> int:
+        _hook("_thread.start_new_thread", args)
+        return start_new_thread(*args)
+
+    return start
 
 
 def _hook(event: str, args: tuple[object, ...]) -> None:

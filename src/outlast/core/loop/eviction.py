@@ -17,14 +17,12 @@ from types import ModuleType
 from typing import Any, Final
 
 from outlast.core.loop.tasks import BodyTask
+from outlast.errors import BodyStopped
 
 __all__ = ["Muted", "close_body"]
 
 _TRIES: Final = 8
 """How often a coroutine may answer a close with one more await."""
-
-_undying: list[object] = []
-"""Coroutines and generators that would not end. Freed, they would run on in the collector's hands."""
 
 
 def close_body(
@@ -53,7 +51,8 @@ def close_body(
         survivors += [it for it in generators if not _close(context, partial(_aclose, it), interrupts)]
         for task in tasks:
             _untie(task)
-    _undying.extend(survivors)
+    for survivor in survivors:
+        _keep_for_ever(survivor)
     if interrupts:
         raise interrupts[0]
     return len(survivors)
@@ -64,13 +63,11 @@ def _close(context: Context, close: Callable[[], object], interrupts: list[BaseE
     for _ in range(_TRIES):
         try:
             context.run(close)
-        except Exception:  # noqa: BLE001, S112 - "ignored GeneratorExit", or an error in a finally: nobody hears it
-            continue
-        except BaseException as error:  # noqa: BLE001 - raised in the end
-            if not isinstance(error, GeneratorExit | SystemExit):
-                interrupts.append(error)
-            continue
-        return True
+        except BaseException as error:  # noqa: BLE001 - "ignored GeneratorExit", or an error in a finally: not heard
+            if isinstance(error, KeyboardInterrupt | BodyStopped):
+                interrupts.append(error)  # heard in the end
+        else:
+            return True
     return False
 
 
@@ -85,11 +82,23 @@ def _aclose(generator: AsyncGenerator[Any, Any]) -> None:
     raise RuntimeError("async generator ignored GeneratorExit")
 
 
-def _untie(task: BodyTask) -> None:
+def _keep_for_ever(survivor: object) -> None:
+    """Freed, it would run on, outside of any run. A list would be freed as the interpreter ends; this is not."""
+    import ctypes  # not at the top: hardly any process ever needs it
+
+    ctypes.pythonapi.Py_IncRef(ctypes.py_object(survivor))
+
+
+def _untie(task: Any) -> None:
     """Part the task from what it waits for, and from those who wait for it. The loop is closing: no callback runs."""
+    futures = [task, task._fut_waiter]  # noqa: SLF001 - there is no public way to what a task waits for
     task.cancel()
-    for callback, _ in getattr(task, "_callbacks", None) or ():
-        task.remove_done_callback(callback)
+    while futures:
+        future = futures.pop()
+        for callback, _ in getattr(future, "_callbacks", None) or ():
+            future.remove_done_callback(callback)
+        # gather() waits for all its children to end before it takes a cancel, and each of them points back to it.
+        futures += [child for child in getattr(future, "_children", ()) if not isinstance(child, BodyTask)]
 
 
 class Muted:
@@ -114,7 +123,7 @@ class Muted:
 
     def __call__(self, report: Any) -> None:
         """Be the hook."""
-        if not self._is_muted():
+        if self.is_over or not self._is_muted():
             self._inner(report)
 
     def __exit__(self, *exc_info: object) -> None:

@@ -148,7 +148,7 @@ def _number_gatherings(running_body_loop: Callable[[], OrdinalLoop | None]) -> N
         former_init(self, *args, **kwargs)
 
     def __hash__(self: Any) -> int:  # noqa: N807
-        ordinal: int | None = self.__dict__.get("_outlast_ordinal")
+        ordinal: int | None = getattr(self, "_outlast_ordinal", None)
         return object.__hash__(self) if ordinal is None else ordinal
 
     gathering.__init__ = __init__
