@@ -146,3 +146,62 @@ async def test_a_reason_is_a_name(app):
             await run.resume(reason)
     gate.is_open.set()
     assert await run.result(timeout=10) == 8
+
+
+# SPEC X1
+async def test_a_run_can_be_cancelled_before_it_begins(app):
+    """A run that is due in an hour ends now, and nothing of it happens in the world."""
+    gate, steady = declare_steady(app)
+    run = await app.start(steady, 4, delay="1h")
+    assert await run.cancel("too late anyway") is True
+    with pytest.raises(RunCancelled, match="too late anyway"):
+        await run.result(timeout=10)
+    assert gate.count == 0
+    assert (await run.status()).status == "cancelled"
+
+
+# SPEC X1
+async def test_a_sleeping_run_can_be_cancelled(app):
+    """It wakes up for that; what it had done stays on record."""
+
+    @app.workflow(name="sleeper")
+    async def sleeper(ctx: Context) -> None:
+        await ctx.milestone("in bed")
+        await ctx.sleep("30d")
+
+    run = await app.start(sleeper)
+    async with asyncio.timeout(10):
+        while not (await run.status()).waiting_on.startswith("sleep until"):
+            await asyncio.sleep(0.005)
+    assert await run.cancel("get up") is True
+    with pytest.raises(RunCancelled, match="get up"):
+        await run.result(timeout=10)
+    assert [mark.name for mark in (await run.state_at(99)).milestones] == ["in bed"]
+
+
+# SPEC X8
+async def test_a_cancel_by_force_asks_nobody(app):
+    """A body that will not go is not asked: the run ends, and its step as cancelled."""
+    entered, released = asyncio.Event(), asyncio.Event()
+
+    @app.step(name="stubborn")
+    async def stubborn() -> None:
+        entered.set()
+        await released.wait()
+
+    @app.workflow(name="unwilling")
+    async def unwilling(ctx: Context) -> None:
+        while True:
+            try:
+                await stubborn()
+            except asyncio.CancelledError:
+                pass
+
+    run = await app.start(unwilling)
+    await entered.wait()
+    assert await run.cancel("out", force=True) is True
+    with pytest.raises(RunCancelled, match="out"):
+        await run.result(timeout=10)
+    info = await run.status()
+    assert (info.status, info.steps[0].status) == ("cancelled", "cancelled")
+    released.set()

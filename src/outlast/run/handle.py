@@ -148,7 +148,7 @@ class Run(Generic[R]):
         return await self._send(CANCEL, msgspec.json.encode(payload))
 
     async def resume(self, reason: str | None = None) -> None:
-        """Lift a suspension; returns once that is stored. `reason` is what it must be suspended on, its code.
+        """Lift a suspension; returns once that is stored. `reason` is what it must be suspended on: its code.
 
         Raises WaitNotFound, naming what is open, if it is not suspended, or not on that; RunEnded.
         """
@@ -158,7 +158,7 @@ class Run(Generic[R]):
         if view.is_ended:
             raise RunEnded(self.id, str(view.status))
         open_gates = () if view.suspension is None else (view.suspension.code,)
-        if not open_gates or reason not in {None, *open_gates}:
+        if not open_gates or reason not in {None, *open_gates, view.waiting_on}:
             raise WaitNotFound(self.id, reason or "", open_gates)
         if not await self._send(RESUME, msgspec.json.encode(ResumePayload(reason))):
             raise RunEnded(self.id, (await self._row()).status)
