@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+import logging
 import os
 import subprocess
 import sys
+from collections.abc import Generator
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -20,6 +23,7 @@ PROMPT_S = 20.0
 SHOP = """
 import asyncio
 from dataclasses import dataclass
+from collections.abc import Generator
 from pathlib import Path
 from outlast import Context, Outlast, current_step
 
@@ -128,6 +132,20 @@ def outlast(folder: Path, *words: str, stdin: str = "", **more: str) -> Done:
         check=False,
     )
     return Done(done.returncode, done.stdout, done.stderr)
+
+
+@contextlib.contextmanager
+def as_before() -> Generator[None]:
+    """What commands called within leave behind in this process is put back: imports, the path, log levels."""
+    path, known = list(sys.path), set(sys.modules)
+    levels = {name: logging.getLogger(name).level for name in ("", "outlast")}
+    yield
+    sys.path[:] = path
+    for name in set(sys.modules) - known:
+        if not name.startswith(("outlast", "rich", "click", "sqlite3", "asyncio")):
+            del sys.modules[name]
+    for name, level in levels.items():
+        logging.getLogger(name).setLevel(level)
 
 
 def call(*words: str) -> Done:

@@ -2,28 +2,20 @@
 
 from __future__ import annotations
 
-import logging
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from tests.cli.commands import SHOP
+from tests.cli.commands import SHOP, as_before
 
 
 @pytest.fixture(autouse=True)
 def put_back(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """What a test's command imports is forgotten, and its log levels too; its settings are not this machine's."""
-    monkeypatch.setattr(sys, "path", list(sys.path))
     monkeypatch.delenv("OUTLAST_URL", raising=False)
-    known, levels = set(sys.modules), {name: logging.getLogger(name).level for name in ("", "outlast")}
-    yield
-    for name in set(sys.modules) - known:
-        if not name.startswith(("outlast", "rich", "click", "sqlite3", "asyncio")):
-            del sys.modules[name]
-    for name, level in levels.items():
-        logging.getLogger(name).setLevel(level)
+    with as_before():
+        yield
 
 
 @pytest.fixture

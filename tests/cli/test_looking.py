@@ -2,22 +2,34 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+import shutil
 from pathlib import Path
 
 import pytest
 
-from tests.cli.commands import Done, call
+from tests.cli.commands import SHOP, Done, as_before, call
 
 STORE = ("--store", "sqlite:///shop.db")
 
 
+@pytest.fixture(scope="module")
+def pattern(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A store with a completed, a failed and a sleeping run, made once."""
+    folder = tmp_path_factory.mktemp("pattern")
+    (folder / "shop.py").write_text(SHOP)
+    with contextlib.chdir(folder), as_before():
+        call("run", "shop.py:fulfil", "--id", "A-17", "--input", '{"id": "A-17", "amount": 3}')
+        call("run", "shop.py:fulfil", "--id", "A-18", "--input", '{"id": "A-18", "amount": -1}')
+        call("run", "shop.py:nap", "--id", "N", "--input", "3600", "--timeout", "0.1")
+    return folder
+
+
 @pytest.fixture
-def sold(shop: Path) -> Path:
-    """The shop, with a completed, a failed and a sleeping run."""
-    call("run", "shop.py:fulfil", "--id", "A-17", "--input", '{"id": "A-17", "amount": 3}')
-    call("run", "shop.py:fulfil", "--id", "A-18", "--input", '{"id": "A-18", "amount": -1}')
-    call("run", "shop.py:nap", "--id", "N", "--input", "3600", "--timeout", "0.1")
+def sold(shop: Path, pattern: Path) -> Path:
+    """The shop, with a copy of those runs."""
+    shutil.copytree(pattern, shop, dirs_exist_ok=True)
     return shop
 
 

@@ -25,6 +25,7 @@ SHOW_SEED = """
 import os, sys
 from outlast import Context, Outlast
 app = Outlast("memory://seed")
+os.system("echo what a child process prints")
 @app.workflow
 async def seed(ctx: Context, word: str) -> list[object]:
     return [word, os.environ.get("PYTHONHASHSEED"), sys.flags.hash_randomization, sys.flags.utf8_mode, os.getpid()]
@@ -138,7 +139,10 @@ def test_a_cancel_from_another_process_ends_the_run_with_exit_3(
 
 
 def test_run_fixes_the_hash_seed_and_stays_the_process_it_was(tmp_path: Path) -> None:
-    """It starts itself anew with PYTHONHASHSEED=0: same process id, interpreter options, arguments, standard input."""
+    """It starts itself anew with PYTHONHASHSEED=0: same process id, interpreter options, arguments, standard input.
+
+    And what a child process of the user's code prints stays out of the JSON.
+    """
     (tmp_path / "seed.py").write_text(SHOW_SEED)
     command = [sys.executable, "-X", "utf8", "-m", "outlast", "run", "seed.py", "--json", "--input", "-"]
     process = subprocess.Popen(

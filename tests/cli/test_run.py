@@ -158,6 +158,24 @@ def test_wrong_usage_exits_2_and_stores_nothing(shop: Path, words: list[str], sa
     )
 
 
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["--concurrency", "0"], "concurrency"),
+        (["--max-hot", "-1"], "max_hot"),
+        (["--lease", "1ms"], "lease"),
+        (["--lease", "long"], "is not a duration"),
+        (["--queue", ""], "is empty"),
+    ],
+)
+def test_a_worker_with_settings_that_cannot_work_does_not_start(shop: Path, words: list[str], said: str) -> None:
+    """Exit 2, the setting and what was expected of it, before a store is made."""
+    done = call("worker", "shop.py", *words)
+    assert (done.code, "Traceback" in done.err) == (2, False)
+    assert said in done.err
+    assert not (shop / "shop.db").exists()
+
+
 def test_user_and_attributes_are_stored_with_the_run(shop: Path) -> None:
     """`--user` and `--attribute` are what `outlast runs` can find it by; values are JSON where they can be."""
     # SPEC R4

@@ -13,7 +13,7 @@ import platform
 import statistics
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -230,7 +230,7 @@ def bench(settings: Settings, /, *, steps: int, runs: int, concurrency: int, no_
 
 
 @contextmanager
-def _store_for_bench(given: str | None) -> Iterator[str]:
+def _store_for_bench(given: str | None) -> Generator[str]:
     if given is not None:
         yield given
         return

@@ -41,7 +41,7 @@ def _is_news(record: logging.LogRecord) -> bool:
     return not (is_of_run and record.name == "outlast" and _IN_VIEW.match(record.getMessage()))
 
 
-_IN_VIEW = re.compile(r"(?:step .* of )?run \S+ (?:failed|is suspended)")
+_IN_VIEW = re.compile(r"(?:step .* of )?run .+? (?:failed|is suspended)")
 
 
 def set_up_logging(level: str | None, *, default: str, is_viewed: bool = False) -> None:

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import asyncio
-
 import click
 
-from outlast.cli.exits import CommandError, ExitCode
+from outlast.cli.exits import ExitCode
 from outlast.cli.options import Settings, shared_options
-from outlast.cli.store_choice import choose_url, sqlite_file
+from outlast.cli.stopping import run_briefly
+from outlast.cli.store_choice import choose_shared_url, sqlite_settings
 from outlast.stores.open import open_store
 
 __all__ = ["migrate"]
@@ -23,19 +22,16 @@ def migrate(settings: Settings) -> ExitCode:
     Every process does so when it opens a store; this is for deploys that want it done, or to fail, beforehand.
     """
     output = settings.output()
-    url = choose_url(settings.store)
-    if url.startswith("memory:"):
-        problem, todo = "A store in memory has nothing to migrate", "Name another with --store."
-        raise CommandError("STORE_NOT_FOUND", problem, url, todo, ExitCode.USAGE)
-    path = sqlite_file(url)
-    is_new = path is not None and not path.exists()
+    url = choose_shared_url(settings.store)
+    file = sqlite_settings(url)
+    is_new = file is not None and not file.path.exists()
 
     async def open_and_close() -> None:
         store = open_store(url)
         await store.open()
         await store.close()
 
-    asyncio.run(open_and_close())
+    run_briefly(open_and_close)
     output.emit({"store": url, "created": is_new})
     output.say(f"{url} is {'made' if is_new else 'up to date'}.")
     return ExitCode.COMPLETED

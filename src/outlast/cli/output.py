@@ -11,7 +11,7 @@ import io
 import os
 import re
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Generator, Iterable
 from datetime import UTC, datetime, timedelta
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, TextIO
@@ -78,6 +78,11 @@ class Output:
             if isinstance(stream, io.TextIOWrapper):  # a value that this terminal's encoding lacks is no reason to die
                 stream.reconfigure(errors="backslashreplace")
 
+    @property
+    def can_redraw(self) -> bool:
+        """Whether what was drawn can be drawn over: a terminal, and not a dumb one. Colours are another question."""
+        return not self.as_json and self._stdout.isatty() and not self.console.is_dumb_terminal
+
     @cached_property
     def console(self) -> Console:
         """For people."""
@@ -121,7 +126,7 @@ class Output:
         self.emit({"error": problem._asdict()})
 
     @contextlib.contextmanager
-    def reserved(self) -> Iterator[None]:
+    def reserved(self) -> Generator[None]:
         """While the user's own code runs: with `--json`, what it prints goes to standard error instead."""
         if not self.as_json:
             yield
@@ -130,7 +135,7 @@ class Output:
             yield
 
     @contextlib.contextmanager
-    def _own_descriptor(self) -> Iterator[None]:
+    def _own_descriptor(self) -> Generator[None]:
         """Point descriptor 1 at standard error, for child processes and C code, and keep the real one to ourselves."""
         stdout = self._stdout
         try:

@@ -39,7 +39,7 @@ class View(Protocol):
 
 def make_view(output: Output, title: str) -> View:
     """What fits standard output."""
-    return LiveView(output, title) if not output.as_json and output.console.is_terminal else PlainView(output)
+    return LiveView(output, title) if output.can_redraw else PlainView(output)
 
 
 class PlainView:

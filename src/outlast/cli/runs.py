@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from datetime import UTC, datetime
 from typing import Any
 
@@ -11,6 +10,7 @@ import click
 from outlast.cli.exits import ExitCode
 from outlast.cli.options import Settings, attributes_option, shared_options
 from outlast.cli.output import ago, show_instant, table
+from outlast.cli.stopping import run_briefly
 from outlast.cli.store_choice import existing_store
 from outlast.core.states import RunStatus
 from outlast.run import RunSummary
@@ -53,7 +53,7 @@ def runs(settings: Settings, /, **filters: Any) -> ExitCode:
         async with app:
             return await app.runs(attributes=attributes, **filters)
 
-    page = asyncio.run(read())
+    page = run_briefly(read)
     output.emit(page)
     if not page.runs:
         is_filtered = attributes or any(value for name, value in filters.items() if name != "limit")
@@ -87,7 +87,7 @@ def workers(settings: Settings) -> ExitCode:
         async with app:
             return await app.workers()
 
-    found = asyncio.run(read())
+    found = run_briefly(read)
     output.emit(found)
     if not found:
         output.say("There are no workers. Start one: outlast worker MODULE.")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Iterable
 from datetime import UTC, datetime
 from typing import Any
@@ -14,6 +13,7 @@ from outlast.cli.exits import ExitCode
 from outlast.cli.options import Settings, read_moment, shared_options
 from outlast.cli.output import STYLES, Output, ago, show_duration, show_error, show_instant, show_value, table
 from outlast.cli.progress import tell_item
+from outlast.cli.stopping import run_briefly
 from outlast.cli.store_choice import existing_store
 from outlast.core.events import ErrorRecord
 from outlast.core.states import RunStatus
@@ -45,7 +45,7 @@ def show(settings: Settings, /, run_id: str, *, timeline: bool, moment: int | da
             else:
                 await _show_run(output, run)
 
-    asyncio.run(read())
+    run_briefly(read)
     return ExitCode.COMPLETED
 
 

@@ -6,7 +6,6 @@ up.
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Any, TypeVar
 
@@ -17,7 +16,7 @@ from outlast.cli.exits import CommandError, ExitCode
 from outlast.cli.hashseed import fix_hash_seed, reexec_option
 from outlast.cli.logs import log_level_option, set_up_logging
 from outlast.cli.options import Settings, read_duration, shared_options
-from outlast.cli.stopping import run_stoppable
+from outlast.cli.stopping import run_briefly, run_stoppable
 from outlast.cli.store_choice import app_on, existing_store
 from outlast.cli.target import load_app
 from outlast.cli.watching import Watch, command_line, work_run
@@ -36,7 +35,7 @@ def _on_run(app: Outlast, run_id: str, act: Callable[[Run[Any]], Awaitable[T]]) 
         async with app:
             return await act(await app.get_run(run_id))
 
-    return asyncio.run(find_and_act())
+    return run_briefly(find_and_act)
 
 
 @click.command()
@@ -159,7 +158,7 @@ def prune(settings: Settings, /, older_than: str, statuses: tuple[str, ...]) -> 
         async with app:
             return await app.prune(older_than, statuses or None)
 
-    count = asyncio.run(run())
+    count = run_briefly(run)
     output.emit({"deleted": count})
     output.say(f"{count} run{'' if count == 1 else 's'} deleted.")
     return ExitCode.COMPLETED

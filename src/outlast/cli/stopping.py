@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 
 from outlast.cli.exits import ExitCode
 
-__all__ = ["Stopping", "run_stoppable"]
+__all__ = ["Stopping", "run_briefly", "run_stoppable"]
 
 T = TypeVar("T")
 
@@ -29,6 +29,8 @@ class Stopping:
 
     def __init__(self) -> None:
         self.count = 0
+        self.is_opening = True
+        """Nothing is held yet, so that the first signal already does not wait for a store that gives no answer."""
         self.on_first: Callable[[], None] = lambda: None
         """Called in the event loop, at the first signal."""
         self.hurry: Callable[[], None] = lambda: None
@@ -46,14 +48,32 @@ class Stopping:
             self.on_first()
         elif self.count == 2:
             self.hurry()
-            asyncio.get_running_loop().call_later(HURRY_S, _exit_now)
         else:
             _exit_now()
+        if self.count == 2 or self.is_opening:
+            asyncio.get_running_loop().call_later(HURRY_S, _exit_now)
 
 
 def run_stoppable(main: Callable[[Stopping], Coroutine[Any, Any, T]]) -> T:
     """Run `main` in an event loop of its own, under SIGINT and SIGTERM."""
     return asyncio.run(_run(main))
+
+
+def run_briefly(main: Callable[[], Coroutine[Any, Any, T]]) -> T:
+    """Run what asks the store and is done. A signal ends it, by KeyboardInterrupt, also while no answer comes."""
+
+    async def stoppable(stopping: Stopping) -> T:
+        task = asyncio.current_task()
+        assert task is not None
+        stopping.on_first = task.cancel  # type: ignore[assignment]
+        try:
+            return await main()
+        except asyncio.CancelledError:
+            if stopping.is_asked:
+                raise KeyboardInterrupt from None
+            raise
+
+    return run_stoppable(stoppable)
 
 
 async def _run(main: Callable[[Stopping], Coroutine[Any, Any, T]]) -> T:
@@ -74,6 +94,7 @@ async def _run(main: Callable[[Stopping], Coroutine[Any, Any, T]]) -> T:
 
 def _exit_now() -> None:
     """Without a word to the store: what this process held is taken over when its lease lapses."""
+    print("Stopped without waiting for the store.", file=sys.stderr)
     for stream in (sys.stdout, sys.stderr):
         stream.flush()
     os._exit(ExitCode.INTERRUPTED)

@@ -6,19 +6,27 @@ What always holds: a command that only looks or steers never makes a store: a wr
 from __future__ import annotations
 
 import os
-from pathlib import Path
 
 from outlast.app import DEFAULT_URL, Outlast
 from outlast.cli.exits import CommandError, ExitCode
 from outlast.cli.target import Target
-from outlast.stores.sqlite.settings import parse_url
+from outlast.stores.sqlite.connection import Settings, parse_url
 
-__all__ = ["app_on", "choose_url", "existing_store", "on_store", "sqlite_file"]
+__all__ = ["app_on", "choose_shared_url", "choose_url", "existing_store", "on_store", "sqlite_settings"]
 
 
 def choose_url(given: str | None) -> str:
     """Of a command without a module: what `--store` says, else `$OUTLAST_URL`, else the default."""
     return given or os.environ.get("OUTLAST_URL") or DEFAULT_URL
+
+
+def choose_shared_url(given: str | None) -> str:
+    """The same, and CommandError for a store that lives in one process's memory: this one's would be another."""
+    url = choose_url(given)
+    if url.partition("://")[0].lower() == "memory":
+        problem = "A store in memory is seen by its own process alone"
+        raise CommandError("STORE_NOT_FOUND", problem, url, "Name a file: --store sqlite:///FILE.", ExitCode.USAGE)
+    return url
 
 
 def app_on(app: Outlast, given: str | None) -> Outlast:
@@ -39,18 +47,15 @@ def on_store(target: Target, given: str | None) -> Target:
 
 def existing_store(given: str | None) -> Outlast:
     """An app without any code, to look at runs and to steer them. Raises CommandError where there is no store."""
-    url = choose_url(given)
-    if url.startswith("memory:"):
-        problem = "A store in memory is seen by its own process alone"
-        todo = "Name a store of files or a server: --store sqlite:///FILE."
-        raise CommandError("STORE_NOT_FOUND", problem, url, todo, ExitCode.USAGE)
-    path = sqlite_file(url)
-    if path is not None and not path.exists():
+    url = choose_shared_url(given)
+    settings = sqlite_settings(url)
+    if settings is not None and not settings.path.exists():
         todo = "Name the right one with --store or $OUTLAST_URL; `outlast run`, `worker` or `migrate` makes one."
-        raise CommandError("STORE_NOT_FOUND", "There is no store yet", f"{url}, the file {path}", todo)
+        raise CommandError("STORE_NOT_FOUND", "There is no store yet", f"{url}, the file {settings.path}", todo)
     return Outlast(url)
 
 
-def sqlite_file(url: str) -> Path | None:
-    """The file of an SQLite store; None for others. Raises InvalidSetting for a URL that cannot be."""
-    return parse_url(url).path if url.startswith("sqlite:") else None
+def sqlite_settings(url: str) -> Settings | None:
+    """Where an SQLite store's file is, and how it is set; None for others. Raises InvalidSetting for a wrong URL."""
+    scheme, _, rest = url.partition("://")
+    return parse_url(f"sqlite://{rest}") if scheme.lower() == "sqlite" else None

@@ -84,6 +84,7 @@ async def _watch(watch: Watch, stopping: Stopping, worker: Worker) -> ExitCode:
     try:
         async with limit:
             run = await watch.begin()
+            stopping.is_opening = False
             await watcher.follow(run, make_view(watch.output, f"{run.workflow}  {run.id}"))
     except TimeoutError:
         if not limit.expired():

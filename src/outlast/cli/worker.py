@@ -71,6 +71,7 @@ async def _work(app: Outlast, output: Output, stopping: Stopping, options: dict[
     stopping.on_first = main.cancel  # type: ignore[assignment]  # nothing is held until the worker is ready
     try:
         async with app.worker(**options) as worker:
+            stopping.is_opening = False
             stopping.on_first, stopping.hurry = asked.set, lambda: stop_steps(worker)
             _tell_ready(app, output, worker)
             await asked.wait()

@@ -5,7 +5,6 @@ The checks of the file come first, and write nothing: they work, and say why, wh
 
 from __future__ import annotations
 
-import asyncio
 from collections import Counter
 
 import click
@@ -16,7 +15,8 @@ from outlast.cli.doctor.store import check_store
 from outlast.cli.exits import ExitCode
 from outlast.cli.options import Settings, shared_options
 from outlast.cli.output import STYLES, Output
-from outlast.cli.store_choice import choose_url, sqlite_file
+from outlast.cli.stopping import run_briefly
+from outlast.cli.store_choice import choose_shared_url, sqlite_settings
 
 __all__ = ["doctor"]
 
@@ -27,13 +27,13 @@ __all__ = ["doctor"]
 def doctor(settings: Settings) -> ExitCode:
     """Check the store, its workers and its runs, and say what to do. Exits 1 if something is wrong."""
     output = settings.output()
-    url = choose_url(settings.store)
+    url = choose_shared_url(settings.store)
     findings: list[Finding] = []
     may_open = True
-    if sqlite_file(url) is not None:
-        findings, may_open = check_file(url)
+    if (file := sqlite_settings(url)) is not None:
+        findings, may_open = check_file(file)
     if may_open:
-        findings += asyncio.run(check_store(url))
+        findings += run_briefly(lambda: check_store(url))
     output.emit({"store": url, "findings": findings})
     _tell(output, url, findings)
     is_wrong = any(finding.level is Level.WRONG for finding in findings)

@@ -13,9 +13,9 @@ from urllib.parse import quote
 
 from outlast.cli.doctor.findings import Finding, Level, note, ok, wrong
 from outlast.cli.doctor.processes import find_users
-from outlast.stores.sqlite.holders import describe_holder
+from outlast.stores.sqlite.connection import Settings
+from outlast.stores.sqlite.errors import describe_holder
 from outlast.stores.sqlite.migrate import APPLICATION_ID, list_migrations
-from outlast.stores.sqlite.settings import Settings, parse_url
 
 __all__ = ["check_file"]
 
@@ -30,9 +30,8 @@ WAIT_S = 2.0
 _NETWORK = frozenset({"nfs", "nfs4", "cifs", "smb3", "smbfs", "9p", "fuse.sshfs", "ceph", "glusterfs", "lustre"})
 
 
-def check_file(url: str) -> tuple[list[Finding], bool]:
+def check_file(settings: Settings) -> tuple[list[Finding], bool]:
     """What is to be said of the file, and whether it makes sense to open the store."""
-    settings = parse_url(url)
     findings = [*_check_access(settings)]
     if not settings.path.is_file() or not os.access(settings.path, os.R_OK):
         return findings, False
