@@ -6,6 +6,7 @@ a ledger of what steps did in the world it compares that. What it finds is a lis
 
 from __future__ import annotations
 
+import itertools
 import logging
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
@@ -66,7 +67,7 @@ async def check_store(store: Store, *, registry: Module | None = None, marks: Se
     return problems
 
 
-# --- invariants 1 and 7: one line of entries, by one writer at a time, and nothing behind an end -----------------------
+# --- invariants 1 and 7: one line of entries, and nothing behind an end ------------------------------------------------
 
 
 def check_shape(journal: Journal) -> Iterator[str]:
@@ -82,7 +83,7 @@ def check_shape(journal: Journal) -> Iterator[str]:
     events = _flat(journal)
     if not isinstance(events[0], RunStarted) or any(isinstance(event, RunStarted) for event in events[1:]):
         yield "it does not start once, at its beginning"
-    for event, after in zip(events, events[1:], strict=False):
+    for event, after in itertools.pairwise(events):
         if type(event) in OUTCOMES and not isinstance(after, RunReopened):
             yield f"{type(after).__name__} comes behind its end"
 

@@ -93,6 +93,13 @@ async def once(tag: str, seconds: float) -> str:
     return f"{tag}!"
 
 
+@flows.step(retries=1)
+async def twice(tag: str) -> str:
+    """Two executions, and no more."""
+    with _ledger.effect():
+        return f"{tag}!"
+
+
 @flows.step(retries=RETRIES)
 async def poison(tag: str) -> str:
     """Takes its worker down, as a segmentation fault in a library would."""
@@ -152,6 +159,12 @@ async def guarded(ctx: Context, seconds: float) -> list[str]:
 async def mended(ctx: Context, tag: str) -> list[str]:
     """Fails, and goes on by `retry()` once the world was mended."""
     return [await act("before"), await fragile(tag), await act("after")]
+
+
+@flows.workflow
+async def brittle(ctx: Context, tag: str) -> str:
+    """One step with few attempts."""
+    return await twice(tag)
 
 
 @flows.workflow

@@ -1,4 +1,4 @@
-"""What steps did in the world: a file outside of every store, to which a killed process has written whole lines or none.
+"""What steps did in the world: a file outside of every store, with whole lines of a killed process or none.
 
 Each line is one `write` of one process to a file opened with O_APPEND, so lines of many processes never mix, and a
 SIGKILL loses none that was written.

@@ -1,4 +1,4 @@
-"""Makes worker processes in milliseconds: a process that has imported everything, and forks. `python -m tests.crash.nursery`.
+"""Makes worker processes in milliseconds: a process that has imported everything, and forks.
 
 It has one thread, no event loop and no store, so its children begin as fresh interpreters would. A request is a line of
 JSON on standard input, the answer a line on standard output.

@@ -144,19 +144,20 @@ POINTS: dict[str, Point] = {
 
 
 def install(spec: str, deaths: AppendFile) -> None:
-    """`name:n`: this process dies at the n-th passing of that point. It says so in `deaths` with its last breath."""
-    name, _, count = spec.partition(":")
+    """`name:n`: this process dies at the n-th passing of that point; `name:n:stop`: it is frozen there instead, until
+    somebody thaws it. It says so in `deaths` with its last breath."""
+    name, count, what = [*spec.split(":"), "kill"][:3]
     point = POINTS[name]
     if point.owner is _Connection:
         sqlite3.connect = functools.partial(connect_plainly, factory=_Connection)  # type: ignore[assignment]
-    left = int(count or 1)
+    left = int(count)
 
     def passed() -> None:
         nonlocal left
         left -= 1
         if left == 0:
             deaths.append({"point": name, "pid": os.getpid()})
-            os.kill(os.getpid(), signal.SIGKILL)
+            os.kill(os.getpid(), signal.SIGSTOP if what == "stop" else signal.SIGKILL)
 
     inner = getattr(point.owner, point.function)
     if name == "between-two-reaps":

@@ -1,7 +1,7 @@
 """A worker killed at each crash point there is, and what others make of what it left.
 
-Each time: a worker works the usual runs and dies at the point; a minute passes; a fresh worker finds the store as it was
-left, and finishes everything. What a point needs beside steps that go well is arranged by the `_prepare` functions.
+Each time: a worker works the usual runs and dies at the point; a minute passes; a fresh worker finds the store as it
+was left, and finishes everything. What a point needs beside steps that go well is arranged before (`Point.needs`).
 """
 
 from __future__ import annotations

@@ -1,13 +1,18 @@
-"""Worker processes that die beside others, and others that take over."""
+"""Worker processes that die beside others, and others that take over (SPEC L3, L5, L9)."""
 
 from __future__ import annotations
 
+import signal
+import time
+
 import pytest
 
+from outlast.core.events import StepLost, decode_events
+from outlast.errors import RunFailed
 from tests.crash.flows import MIX
-from tests.crash.world import World
+from tests.crash.world import World, until
 
-pytestmark = [pytest.mark.process, pytest.mark.timeout(120)]
+pytestmark = [pytest.mark.process, pytest.mark.timeout(90)]
 
 
 async def test_a_worker_finishes_what_it_is_given(world: World) -> None:
@@ -17,4 +22,45 @@ async def test_a_worker_finishes_what_it_is_given(world: World) -> None:
             await world.start(app, workflow, *arguments, id=f"r{number}")
         await world.spawn_ready()
         await world.all_ended(app)
+        await world.check(app)
+        assert await world.count(app, StepLost) == 0
+
+
+async def test_a_peer_takes_over_by_itself(world: World) -> None:
+    """When one of two workers dies, the other has its runs within the lease and six seconds, and nobody did anything."""
+    lease = 1.5  # SPEC L3, L9
+    async with world.client() as app:
+        dying = await world.spawn_ready(lease=lease)
+        for number, (workflow, arguments) in enumerate([*MIX, ("waiting", [0.5])]):
+            await world.start(app, workflow, *arguments, id=f"r{number}")
+        await until(lambda: len(world.ledger.marks()) > 10, "work")
+        peer = await world.spawn_ready(lease=lease)
+        await dying.killed()
+        killed_at = time.monotonic()
+        await world.all_ended(app)
+        assert time.monotonic() - killed_at < lease + 6.0
+        assert peer.status is None
+        assert await world.count(app, StepLost) > 0
+        await world.check(app)
+
+
+async def test_a_step_that_is_lost_too_often_fails_loudly(world: World) -> None:
+    """A step whose worker died in each of its attempts fails as StepLeaseExpired, and is not tried once more."""
+    async with world.client() as app:  # SPEC L5, S2
+        await world.start(app, "brittle", "b", id="r")
+        del world.started["r"]
+        for _ in range(2):
+            victim = world.spawn(point="before-user-code:1")
+            assert await victim.gone() == -signal.SIGKILL
+            await world.bury(app)
+        last = await world.spawn_ready(lease=1e6)
+        run = await app.get_run("r")
+        with pytest.raises(RunFailed) as failed:
+            await run.result(timeout=20)
+        assert "StepLeaseExpired" in repr(failed.value) + str(failed.value)
+        assert world.marks(run.uid) == []
+        assert world.warnings(last.pid, "has no attempt left")
+        entries = await app._store.read_journal(run.uid)
+        lost = [event for entry in entries for event in decode_events(entry.events) if isinstance(event, StepLost)]
+        assert [event.attempt for event in lost] == [1, 2]
         await world.check(app)

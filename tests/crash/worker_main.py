@@ -1,4 +1,4 @@
-"""A worker process that is there to be killed. Run by the nursery, or by hand: `python -m tests.crash.worker_main JSON`.
+"""A worker process that is there to be killed. Run by the nursery; by hand: `python -m tests.crash.worker_main JSON`.
 
 It works the runs of the world in its folder until SIGTERM, and says what it has come to in files of lines: `told`, what
 was acknowledged to its callers; `deaths`, the crash point it died at.
@@ -41,10 +41,23 @@ class Settings(msgspec.Struct):
     """Empty the write-ahead log every few transactions."""
 
 
+class _Records(logging.Handler):
+    """What is warned of, with its fields."""
+
+    def __init__(self, file: AppendFile) -> None:
+        super().__init__(logging.WARNING)
+        self._file = file
+
+    def emit(self, record: logging.LogRecord) -> None:
+        fields = {name: getattr(record, name, None) for name in ("run", "step", "attempt", "trace")}
+        self._file.append({"pid": os.getpid(), "text": record.getMessage(), **fields})
+
+
 def main(settings: Settings) -> None:
     """Returns when it was told to stop."""
     folder = Path(settings.folder)
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(process)d %(levelname)s %(name)s %(message)s")
+    logging.getLogger("outlast").addHandler(_Records(AppendFile(folder / "records")))
     faulthandler.enable()
     faulthandler.register(signal.SIGUSR1)  # where it is, for a test that waits in vain
     app = make_app(folder)

@@ -16,6 +16,7 @@ from typing import Any
 import msgspec
 
 from outlast.app import Outlast
+from outlast.core.events import decode_events
 from outlast.stores.store import RunRow
 from tests.crash.checker import Problem, check_store
 from tests.crash.clock import SharedClock
@@ -74,6 +75,11 @@ class Proc:
         if self.status is None:
             os.kill(self.pid, number)
 
+    async def frozen(self, patience_s: float = PATIENCE_S) -> None:
+        """Wait until it is stopped."""
+        stat = Path(f"/proc/{self.pid}/stat")
+        await until(lambda: stat.read_text().rpartition(")")[2].split()[0] == "T", f"{self.pid} to freeze", patience_s)
+
     async def killed(self) -> None:
         """Kill it, and see it dead."""
         self.send(signal.SIGKILL)
@@ -113,9 +119,13 @@ class World:
         return proc
 
     async def spawn_ready(self, **settings: Any) -> Proc:
-        """A worker process at work."""
+        """A worker process at work, that has started what it was to start."""
         proc = self.spawn(**settings)
-        await until(lambda: proc.pid in self.told("ready") or proc.status is not None, "a worker that is ready")
+        ids = {id for _, _, id in settings.get("starts", ())}
+        await until(
+            lambda: (proc.pid in self.told("ready") and ids <= {*self.told("started")}) or proc.status is not None,
+            "a worker that is ready",
+        )
         assert proc.status is None, f"it ended at once: {proc.status}\n{self.log()}"
         return proc
 
@@ -132,6 +142,10 @@ class World:
     def deaths(self) -> list[str]:
         """Crash points at which processes died."""
         return [line["point"] for line in self._lines("deaths")]
+
+    def warnings(self, pid: int, about: str) -> list[dict[str, Any]]:
+        """What this process has warned of, with these words in it."""
+        return [line for line in self._lines("records") if line["pid"] == pid and about in line["text"]]
 
     def log(self) -> str:
         """What they have logged."""
@@ -190,11 +204,22 @@ class World:
             pass
         self.clock.add(700)
 
+    async def count(self, app: Outlast, kind: type) -> int:
+        """Events of this kind in all journals."""
+        count = 0
+        for row in (await self.rows(app)).values():
+            for entry in await app._store.read_journal(row.uid):
+                count += sum(isinstance(event, kind) for event in decode_events(entry.events))
+        return count
+
     # --- judging ------------------------------------------------------------------------------------------------------
 
-    async def check(self, app: Outlast) -> None:
-        """Every invariant, over every journal and the whole ledger; and every acknowledged run has its result."""
-        problems = await check_store(app._store, registry=flows, marks=self.ledger.marks())
+    async def check(self, app: Outlast, *, replays: bool = True) -> None:
+        """Every invariant, over every journal and the whole ledger; and every acknowledged run has its result.
+
+        Without `replays` no body is run here: some kill whoever does."""
+        registry = flows if replays else None
+        problems = await check_store(app._store, registry=registry, marks=self.ledger.marks())
         rows = await self.rows(app)
         for id, (workflow, arguments) in self.started.items():
             if id in rows and str(rows[id].status) == "completed":

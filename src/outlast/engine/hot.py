@@ -11,9 +11,7 @@ submitted as one entry. Only when that has landed do the steps it asked for run.
 
 from __future__ import annotations
 
-import asyncio
 import collections
-import heapq
 from typing import TYPE_CHECKING
 
 from outlast.core.attempts import OpenSteps
@@ -26,16 +24,17 @@ from outlast.core.events import (
     RunResumed,
     RunSuspended,
     StepFailed,
-    StepSettled,
     StepSucceeded,
-    TimerFired,
     encode_events,
 )
 from outlast.core.view import suspension_text, waiting_text
+from outlast.engine import thinking
+from outlast.engine.alarm import Alarm
 from outlast.engine.draft import Draft
 from outlast.engine.ids import new_mark
-from outlast.errors import BodyStopped, NonDeterminism, StoreRefused
+from outlast.errors import StoreRefused
 from outlast.stores.store import Effects, Progress, Release, RowChange, Verdict
+from outlast.telemetry.logs import log_outcome_dropped
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -53,7 +52,7 @@ class HotRun:
     """One run this worker owns. See the module's docstring."""
 
     __slots__ = (
-        "__weakref__", "_alarm", "_due_us", "_in_flight", "_retries", "_wanted", "consumed", "end", "epoch",
+        "__weakref__", "_in_flight", "_wanted", "alarm", "consumed", "end", "epoch",
         "has_progressed", "home", "is_dropped", "is_loading", "known", "last_at", "machine", "mark", "missing_function",
         "on_answer", "owner", "queue", "recoveries", "replay_us", "rested_at", "running", "seen", "seq", "started", "steps",
         "sleeps", "suspended", "suspended_on", "uid", "unfit",
@@ -102,10 +101,7 @@ class HotRun:
         """Told of the next answer of the store, before anything comes of it."""
         self._in_flight: Draft | None = None
         self._wanted: list[str] = []
-        self._retries: list[tuple[int, str]] = []
-        self._alarm: asyncio.TimerHandle | None = None
-        self._due_us: int | None = None
-        """When the alarm is set for; of an evicted run, when it is next due."""
+        self.alarm = Alarm(self.steps)
 
     # --- what arrives -------------------------------------------------------------------------------------------------
 
@@ -132,10 +128,16 @@ class HotRun:
             step.retry_at, step.is_waiting = None, True  # no time wakes it any more, so it must not be parked
             self._wanted.append(key)
 
+    def begin_books(self) -> OpenSteps:
+        """Empty books of steps and what is due, for a load to fill."""
+        self.steps = OpenSteps()
+        self.alarm = Alarm(self.steps)
+        return self.steps
+
     def retry_later(self, key: str, retry_at: int) -> None:
         """The step is due for its next attempt then."""
         self.steps[key].retry_at = retry_at
-        heapq.heappush(self._retries, (retry_at, key))
+        self.alarm.add_retry(retry_at, key)
 
     def now_us(self) -> int:
         """The run's time: the store's, as far as known, and never before its last event."""
@@ -153,7 +155,7 @@ class HotRun:
                 self.home.load_again(self)
             return
         draft = Draft()
-        self._think(draft)
+        thinking.think(self, draft)
         self._submit_or_rest(draft)
 
     def begin(self, new: NewRun) -> None:
@@ -163,14 +165,14 @@ class HotRun:
         draft = Draft()
         draft.new = new
         draft.events.append(self.started)
-        self._guard(draft, self._begin)
+        thinking.begin(self, draft)
         self.submit(draft)
 
     def go_on(self, draft: Draft, commands: list[Command]) -> None:
         """Loaded: write what the load found, and what the body asks for beyond its journal."""
         if self.machine is not None:
             draft.absorb(self, self.machine, commands)
-        self._think(draft)
+        thinking.think(self, draft)
         self._submit_or_rest(draft)
 
     def _submit_or_rest(self, draft: Draft) -> None:
@@ -180,138 +182,6 @@ class HotRun:
             draft.places, self._wanted = self._wanted, draft.places
             draft.act(self)
             self._rest()
-
-    def _think(self, draft: Draft) -> None:
-        if self.machine is None:
-            self._record(draft)
-        else:
-            self._guard(draft, self._feed_all)
-
-    def _begin(self, draft: Draft) -> None:
-        machine = self.machine
-        assert machine is not None
-        watchdog = self.home.watchdog
-        watchdog.drain_began(self.uid, machine.loop)
-        try:
-            commands = machine.begin()
-        finally:
-            watchdog.drain_ended()
-        draft.absorb(self, machine, commands)
-        self._note_end(draft, machine)
-
-    def _feed_all(self, draft: Draft) -> None:
-        """Everything that has arrived or is due, one stimulus at a time, in order."""
-        machine = self.machine
-        assert machine is not None
-        queue = self.queue
-        while machine.outcome is None and machine.missing is None:
-            if queue:
-                self._feed(draft, machine, queue.popleft())
-                continue
-            timer = machine.next_timer()
-            if timer is not None:
-                now = self.now_us()
-                if timer.due_us <= now:
-                    self._move(draft, machine, TimerFired(now, timer.ordinal, timer.due_us))
-                    continue
-            if not self._retries or not self._retry_due():
-                break
-        self._note_end(draft, machine)
-
-    def _feed(self, draft: Draft, machine: Machine, event: Event) -> None:
-        kind = type(event)
-        if kind is StepSucceeded:
-            if self._settles(event.key, event.attempt):  # type: ignore[union-attr]
-                del self.steps[event.key]  # type: ignore[union-attr]
-                self._move(draft, machine, event)
-            else:
-                draft.events.append(_settled(event))  # type: ignore[arg-type]
-        elif kind is StepFailed:
-            self._feed_failed(draft, machine, event)  # type: ignore[arg-type]
-        elif kind is AttemptStarted:
-            draft.begin_attempt(self, machine, event)  # type: ignore[arg-type]
-        elif kind is CancelRequested:
-            self._move(draft, machine, event)
-        else:
-            draft.events.append(event)
-
-    def _feed_failed(self, draft: Draft, machine: Machine, event: StepFailed) -> None:
-        if not self._settles(event.key, event.attempt):
-            draft.events.append(_settled(event))
-        elif event.retry_at is None:
-            del self.steps[event.key]
-            self._move(draft, machine, event)
-        else:
-            draft.events.append(event)
-            self.retry_later(event.key, event.retry_at)
-
-    def _settles(self, key: str, attempt: int) -> bool:
-        """Whether this is the outcome of the attempt the body waits for, and not of one it gave up on."""
-        step = self.steps.get(key)
-        return step is not None and step.attempt == attempt
-
-    def _move(self, draft: Draft, machine: Machine, stimulus: Event) -> None:
-        draft.events.append(stimulus)
-        self.has_progressed = True
-        if type(stimulus) is TimerFired:
-            self.sleeps.pop(stimulus.timer, None)
-        if stimulus.at > self.last_at:  # type: ignore[union-attr]
-            self.last_at = stimulus.at  # type: ignore[union-attr]
-        watchdog = self.home.watchdog
-        watchdog.drain_began(self.uid, machine.loop)
-        try:
-            commands = machine.feed(stimulus)  # type: ignore[arg-type]
-        finally:
-            watchdog.drain_ended()
-        draft.absorb(self, machine, commands)
-
-    def _retry_due(self) -> bool:
-        """Whether the step that is next due for another attempt is due: it gets a place, or joins the line."""
-        retry_at, key = self._retries[0]
-        step = self.steps.get(key)
-        if step is not None and step.retry_at == retry_at:
-            if retry_at > self.now_us():
-                return False
-            self.want_place(key)
-        heapq.heappop(self._retries)
-        return True
-
-    def _record(self, draft: Draft) -> None:
-        """Set aside: what arrived is recorded, and moves nothing. The next replay feeds it."""
-        while self.queue:
-            event = self.queue.popleft()
-            if isinstance(event, AttemptStarted):
-                self.home.stepper.release()
-                continue
-            if isinstance(event, StepSucceeded | StepFailed):
-                if not self._settles(event.key, event.attempt):
-                    event = _settled(event)
-                elif isinstance(event, StepFailed) and event.retry_at is not None:
-                    self.steps[event.key].retry_at = event.retry_at
-                else:
-                    del self.steps[event.key]
-            draft.events.append(event)
-
-    def _note_end(self, draft: Draft, machine: Machine) -> None:
-        if machine.outcome is not None:
-            return
-        if machine.missing is not None:
-            self.home.lacks_function(self, draft, machine.missing)
-        elif machine.is_stuck and not self.steps and not self.queue:
-            self.suspend(draft, "DEADLOCK", "The body waits for what cannot come.", machine.loop.task_stacks())
-
-    def _guard(self, draft: Draft, think: Callable[[Draft], None]) -> None:
-        """Run the body's part; what stops a body suspends its run, and hurts no other (SPEC P6).
-
-        The stimulus at hand is recorded, and no command of the drain that went wrong."""
-        try:
-            think(draft)
-        except (NonDeterminism, BodyStopped) as error:
-            self.suspend(draft, error.code, str(error))
-        except (KeyboardInterrupt, MemoryError):
-            draft.drop(self)
-            self.home.abandon(self)
-            raise
 
     def resume(self, draft: Draft, message: str = "") -> None:
         """A person or a deploy acted: the body may be moved again."""
@@ -325,7 +195,7 @@ class HotRun:
         What still executes is recorded; then the run is released."""
         cancel = next((event for event in self.queue if isinstance(event, CancelRequested)), None)
         self.evict()
-        self._record(draft)
+        thinking.record(self, draft)
         if cancel is not None:
             draft.events.append(RunCancelled(f"{cancel.reason} (not cleaned up: {code})"))
             return
@@ -337,7 +207,7 @@ class HotRun:
         """Leave the run to workers of other deploys, as soon as nothing of it executes here (PROTOCOL F17)."""
         self.unfit = unfit
         self.evict()
-        self._record(draft)
+        thinking.record(self, draft)
 
     @property
     def is_aside(self) -> bool:
@@ -355,7 +225,7 @@ class HotRun:
         effects = draft.effects(self)
         self.end = draft.end
         self._in_flight = draft
-        at = self.last_at = self.now_us()
+        at = self.last_at = draft.at or self.now_us()
         if events:
             draft.mark = new_mark()
             progress = Progress(self.uid, self.seq, at, draft.mark, self.mark, encode_events(events), effects)
@@ -369,8 +239,11 @@ class HotRun:
         if self.on_answer is not None:
             told, self.on_answer = self.on_answer, None
             told(answer)
-        if self.is_dropped or answer is None or isinstance(answer, StoreRefused) or answer.verdict is not Verdict.LANDED:
+        has_landed = answer is not None and not isinstance(answer, StoreRefused) and answer.verdict is Verdict.LANDED
+        if self.is_dropped or not has_landed:
             draft.drop(self)
+            if not has_landed:
+                self._warn_dropped(draft.events)
             self._lost(answer)
             return
         if draft.mark:
@@ -408,23 +281,13 @@ class HotRun:
             if not self.running:
                 self.release(None if self.suspended else self.now_us(), self.suspended_on, unfit=self.unfit or None)
             return
-        self._set_alarm()
+        self.alarm.set(self.home.loop, self.next_due_us(), self.now_us, self._ring)
         self.rested_at = self.last_at
         self.home.rests(self)
 
     def next_due_us(self) -> int | None:
         """When a timer or a retry is next due; None: neither is."""
-        if self.machine is None:
-            return self._due_us
-        timer = self.machine.next_timer()
-        due = None if timer is None else timer.due_us
-        while self._retries:
-            retry_at, key = self._retries[0]
-            step = self.steps.get(key)
-            if step is not None and step.retry_at == retry_at:
-                return retry_at if due is None or retry_at < due else due
-            heapq.heappop(self._retries)
-        return due
+        return self.alarm.next_due_us(self.machine)
 
     def waiting_on(self) -> str:
         """In a word, what the run waits for, for its row."""
@@ -436,27 +299,13 @@ class HotRun:
         due = self.next_due_us()
         return due is not None and due <= self.now_us()
 
-    def _set_alarm(self) -> None:
-        due = self.next_due_us()
-        if due == self._due_us and (self._alarm is not None or due is None):
-            return
-        if self._alarm is not None:
-            self._alarm.cancel()
-            self._alarm = None
-        self._due_us = due
-        if due is not None:
-            delay_s = max(0, due - self.now_us()) / 1_000_000
-            self._alarm = self.home.loop.call_later(min(delay_s, 3600.0), self._ring)
-
     def _ring(self) -> None:
-        self._alarm = None
+        self.alarm.rang()
         if self._is_due():
             self.advance()
-        elif self.machine is not None:
-            self._due_us = None
-            self._set_alarm()
-        elif self._due_us is not None:
-            self._alarm = self.home.loop.call_later(max(0.001, (self._due_us - self.now_us()) / 1e6), self._ring)
+        else:
+            due, self.alarm.due_us = self.next_due_us(), None
+            self.alarm.set(self.home.loop, due, self.now_us, self._ring)
 
     @property
     def is_quiet(self) -> bool:
@@ -479,22 +328,23 @@ class HotRun:
         if self.machine is not None:
             due = self.next_due_us()
             machine, self.machine = self.machine, None
-            self._due_us = due
+            self.alarm.due_us = due
             self.home.note_survivors(machine.evict())
 
     def drop(self) -> None:
         """This run is not ours any more: nothing that is still on its way may move it."""
         self.is_dropped = True
-        if self._alarm is not None:
-            self._alarm.cancel()
-            self._alarm = None
-        while self.queue:
-            if type(self.queue.popleft()) is AttemptStarted:
+        self.alarm.clear()
+        queue = list(self.queue)
+        self.queue.clear()
+        if self.end is None:
+            self._warn_dropped(queue)
+        for event in queue:
+            if type(event) is AttemptStarted:
                 self.home.stepper.release()
 
-
-def _settled(event: StepSucceeded | StepFailed) -> StepSettled:
-    """The outcome of an attempt that the body had given up on."""
-    if isinstance(event, StepSucceeded):
-        return StepSettled(event.at, event.key, event.attempt, event.value)
-    return StepSettled(event.at, event.key, event.attempt, error=event.error)
+    def _warn_dropped(self, events: list[Event]) -> None:
+        """What attempts came to is known here, and will never be on record."""
+        for event in events:
+            if isinstance(event, StepSucceeded | StepFailed):
+                log_outcome_dropped(self.home.log, self.started, event.key, event.attempt)

@@ -25,7 +25,7 @@ from outlast.core.durations import format_duration
 from outlast.core.events import StepFailed, StepProgressed, StepSucceeded
 from outlast.core.retry import decide_retry
 from outlast.errors import HeartbeatTimeout, InvalidSetting, StepTimeout
-from outlast.telemetry.logs import log_step_failed
+from outlast.telemetry.logs import log_outcome_dropped, log_step_failed
 
 if TYPE_CHECKING:
     from outlast.authoring.call import Call
@@ -42,7 +42,7 @@ PROGRESS_EVERY_US = 1_000_000
 class Attempt:
     """One execution of a step."""
 
-    __slots__ = ("alarm", "call", "info", "is_begun", "key", "number", "progress_at", "run", "stopped", "task")
+    __slots__ = ("alarm", "call", "info", "is_begun", "key", "number", "progress_at", "pulse", "run", "stopped", "task")
 
     def __init__(self, run: HotRun, pending: PendingStep, number: int) -> None:
         self.run = run
@@ -52,6 +52,9 @@ class Attempt:
         self.task: asyncio.Task[None] | None = None
         self.info: StepInfo | None = None
         self.alarm: asyncio.TimerHandle | None = None
+        """Rings when it has taken too long."""
+        self.pulse: asyncio.TimerHandle | None = None
+        """Rings when it has given no sign of life for too long."""
         self.is_begun = False
         """Its task has had a turn."""
         self.stopped = ""
@@ -158,7 +161,7 @@ class Stepper:
             entered_step(info)
             if settings.timeout_us is not None:
                 attempt.alarm = home.loop.call_later(settings.timeout_us / 1e6, self._expire, attempt, "timeout")
-            elif settings.heartbeat_timeout_us is not None:
+            if settings.heartbeat_timeout_us is not None:
                 self._expect_heartbeat(attempt)
             value = await self._invoke(attempt)
             raw = call.encode_result(value)
@@ -184,7 +187,8 @@ class Stepper:
             return await self._home.loop.run_in_executor(executor, function, *arguments)
         if call.is_async:
             return await call.invoke()
-        return await self._threads.run(contextvars.copy_context(), call.invoke)
+        value = await self._threads.run(contextvars.copy_context(), call.invoke)
+        return await value if asyncio.iscoroutine(value) else value  # a closure such as `lambda: client.get(url)`
 
     def _info(self, attempt: Attempt, began_at: int) -> StepInfo:
         run, call = attempt.run, attempt.call
@@ -212,9 +216,9 @@ class Stepper:
     def _expect_heartbeat(self, attempt: Attempt) -> None:
         limit_us = attempt.call.settings.heartbeat_timeout_us
         if limit_us is not None:
-            if attempt.alarm is not None:
-                attempt.alarm.cancel()
-            attempt.alarm = self._home.loop.call_later(limit_us / 1e6, self._expire, attempt, "heartbeat")
+            if attempt.pulse is not None:
+                attempt.pulse.cancel()
+            attempt.pulse = self._home.loop.call_later(limit_us / 1e6, self._expire, attempt, "heartbeat")
 
     def _heartbeat(self, attempt: Attempt, progress: object) -> None:
         """Called by the step, from its task or its thread."""
@@ -231,8 +235,7 @@ class Stepper:
     def _beat(self, attempt: Attempt, raw: bytes | None) -> None:
         if self._attempts.get((attempt.run.uid, attempt.key)) is not attempt or attempt.stopped:
             return
-        if attempt.call.settings.timeout_us is None:
-            self._expect_heartbeat(attempt)
+        self._expect_heartbeat(attempt)
         now = self._home.clock.now_us()
         if raw is not None and now - attempt.progress_at >= PROGRESS_EVERY_US:
             attempt.progress_at = now
@@ -259,6 +262,8 @@ class Stepper:
         run = attempt.run
         run.running.discard(attempt.key)
         if attempt.stopped == "lost" or run.is_dropped:
+            if run.end is None:
+                log_outcome_dropped(self._home.log, run.started, attempt.key, attempt.number)
             self._done(attempt)
             return
         now = run.now_us()
@@ -290,6 +295,8 @@ class Stepper:
     def _done(self, attempt: Attempt) -> None:
         if attempt.alarm is not None:
             attempt.alarm.cancel()
+        if attempt.pulse is not None:
+            attempt.pulse.cancel()
         if self._attempts.get((attempt.run.uid, attempt.key)) is attempt:
             del self._attempts[attempt.run.uid, attempt.key]
         self.release()

@@ -13,7 +13,7 @@ from typing import TypedDict
 
 from outlast.core.events import ErrorRecord, RunStarted
 
-__all__ = ["ENGINE", "STEPS", "Fields", "fields", "log_run_failed", "log_step_failed", "one_line"]
+__all__ = ["ENGINE", "STEPS", "Fields", "fields", "log_outcome_dropped", "log_run_failed", "log_step_failed", "one_line"]
 
 ENGINE = logging.getLogger("outlast")
 """What the engine says of runs, workers and stores."""
@@ -51,6 +51,13 @@ def log_step_failed(
     after = "; it is retried" if will_retry else ""
     text = f"step {key} of run {extra['run']} failed, attempt {attempt}{after}"
     _log_error(log, level, text, error, extra)
+
+
+def log_outcome_dropped(log: logging.Logger, started: RunStarted | None, key: str, attempt: int) -> None:
+    """An attempt's worker lost its run, or gave it up, before the outcome was on record (SPEC L4)."""
+    extra = fields(started, key, attempt)
+    text = "what attempt %d of step %s of run %s came to is dropped: this worker has the run no more"
+    log.warning(text, attempt, key, extra["run"], extra=extra)
 
 
 def log_run_failed(log: logging.Logger, started: RunStarted | None, error: ErrorRecord) -> None:

@@ -1,0 +1,83 @@
+"""Processes killed at no chosen moment, again and again, while fifty runs go on."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import signal
+from typing import Any
+
+import pytest
+
+from outlast.app import Outlast
+from outlast.core.events import StepLost
+from tests.crash.flows import Start
+from tests.crash.world import Proc, World
+
+pytestmark = [pytest.mark.process]
+
+RUNS = 50
+MIX: list[Start] = [("chain", [25]), ("fan", [8]), ("retrying", [6]), ("sleepy", [0.4]), ("guarded", [0.3])]
+"""Runs long enough for several kills each."""
+WORKERS = 2
+
+
+def _settings(number: int) -> dict[str, Any]:
+    """Workers differ: in memory, in places, and in how soon they are given up."""
+    draw = random.Random(number)
+    return {
+        "lease": draw.choice((1.5, 2.0, 3.0)),
+        "max_hot": draw.choice((0, 5, 1000, 1000)),
+        "concurrency": draw.choice((2, 20, 200)),
+    }
+
+
+async def _keep_killing(world: World, app: Outlast, kills: int, seed: int) -> None:
+    """Two workers at a time; each is killed after a while, and another takes its place. Runs come in the first half."""
+    draw = random.Random(seed)
+    procs: list[Proc] = []
+    for number in range(kills):
+        while len(procs) < WORKERS:
+            procs.append(world.spawn(**_settings(seed + number)))
+        for id in range(min(RUNS, number * 2 * RUNS // kills), min(RUNS, (number + 1) * 2 * RUNS // kills)):
+            workflow, arguments = MIX[id % len(MIX)]
+            await world.start(app, workflow, *arguments, id=f"r{id}")
+        await asyncio.sleep(draw.uniform(0.0, 0.6))
+        victim = procs.pop(draw.randrange(len(procs)))
+        assert victim.status is None, f"it ended by itself: {victim.status}\n{world.log()[-6000:]}"
+        await victim.killed()
+        if number % 8 == 7:
+            world.clock.add(31)  # what was taken over twice without progress is due again
+    for proc in procs:
+        await proc.killed()
+
+
+async def _run(world: World, kills: int, seed: int) -> None:
+    async with world.client() as app:
+        await _keep_killing(world, app, kills, seed)
+        assert sum(proc.status == -signal.SIGKILL for proc in world.procs) >= kills
+        world.clock.add(60)
+        await world.spawn_ready(lease=1e6)
+        await world.all_ended(app, 60.0)
+        await world.check(app)
+        lost = await world.count(app, StepLost)
+        print(f"{kills} kills, {lost} attempts lost")
+        assert lost > kills // 2, "it killed workers that had nothing to do"
+
+
+@pytest.mark.timeout(180)
+async def test_killed_at_random(world: World) -> None:
+    """Forty kills at any instant: every run ends with its result, every effect is on record, nothing is doubled."""
+    seed = random.randrange(1_000_000)  # SPEC L10
+    print(f"seed {seed}")
+    await _run(world, 40, seed)
+
+
+@pytest.mark.soak
+@pytest.mark.timeout(1800)
+@pytest.mark.parametrize("round", range(6))
+async def test_killed_at_random_for_long(world: World, round: int) -> None:
+    """The same, two hundred and forty times."""
+    seed = random.randrange(1_000_000)
+    print(f"seed {seed}")
+    await _run(world, 40, seed)
