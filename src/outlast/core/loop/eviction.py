@@ -72,13 +72,14 @@ def _close(context: Context, close: Callable[[], object], interrupts: list[BaseE
 
 
 def _aclose(generator: AsyncGenerator[Any, Any]) -> None:
-    """Close it as far as it goes without a loop. RuntimeError: it awaits instead."""
+    """Close it without a loop. RuntimeError: it goes on awaiting."""
     closing: Any = generator.aclose()
     try:
         closing.send(None)
-    except StopIteration:
+        for _ in range(_TRIES):
+            closing.throw(GeneratorExit)  # it awaited: it is told again where it waits
+    except (StopIteration, GeneratorExit):
         return
-    closing.close()  # else the generator is "already running" at the next try
     raise RuntimeError("async generator ignored GeneratorExit")
 
 
