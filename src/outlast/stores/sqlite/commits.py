@@ -13,11 +13,10 @@ from operator import itemgetter
 from typing import TYPE_CHECKING
 
 from outlast.stores.sqlite.effects import apply, start_runs
-from outlast.stores.sqlite.job import Quick
+from outlast.stores.sqlite.errors import check_text
 from outlast.stores.sqlite.judging import Judge
 from outlast.stores.sqlite.statements import load_statements
-from outlast.stores.sqlite.text import check_text
-from outlast.stores.sqlite.transaction import Again
+from outlast.stores.sqlite.transaction import Again, Quick
 from outlast.stores.sqlite.workers import require_lease
 from outlast.stores.store import CLIENT, LANDED
 

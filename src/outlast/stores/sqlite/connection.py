@@ -1,4 +1,4 @@
-"""Connections to the file, set as the store needs them. Layer: stores (sqlite).
+"""Where a SQLite store is and how it is set, and connections to it. Layer: stores (sqlite).
 
 What always holds: a connection is made, used and closed by one thread, and only in the process that made it.
 """
@@ -9,20 +9,20 @@ import random
 import sqlite3
 import sys
 import time
+from dataclasses import dataclass
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
+from urllib.parse import parse_qsl, unquote
 
 from outlast.errors import InvalidSetting, StoreBusy
-from outlast.stores.sqlite.errors import is_busy
-from outlast.stores.sqlite.holders import describe_holder
+from outlast.stores.sqlite.errors import describe_holder, is_busy
 from outlast.stores.sqlite.migrate import check_file, migrate
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from outlast.stores.sqlite.settings import Settings
-
-__all__ = ["LOG_LIMIT_BYTES", "connect", "prepare", "wait_while_busy"]
+__all__ = ["LOG_LIMIT_BYTES", "Settings", "connect", "parse_url", "prepare", "wait_while_busy"]
 
 LOG_LIMIT_BYTES = 64 * 1024 * 1024
 """Past it the write-ahead log is cut."""
@@ -32,7 +32,72 @@ _INNER_WAIT_MS = 8
 """How long SQLite itself waits for a lock: at 1, 3 and 8 ms. No longer, for it goes on with ever longer sleeps, and
 starves beside a process that takes the lock again at once; `wait_while_busy` asks every other millisecond instead."""
 
+_SCHEME = "sqlite://"
+_SHAPE = "sqlite:///relative/path.db or sqlite:////absolute/path.db"
+
 T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What the query of the URL may say, and its defaults."""
+
+    url: str
+    path: Path
+    """Absolute: a process that changes its folder keeps its store."""
+    synchronous: str = "full"
+    """`full`: what a commit has answered survives a power cut. `normal`: it survives the death of every process, but a
+    power cut may undo the last moments (never tear them); commits are several times as fast."""
+    readers: int = 2
+    """Threads that read. One would do for a worker; the second keeps it from waiting behind a console's lists."""
+    busy_us: int = 30_000_000
+    """How long to wait for another process that holds the file, before `StoreBusy`."""
+
+
+def parse_url(url: str) -> Settings:
+    """Settings from `sqlite:///shop.db?synchronous=normal`. Raises `InvalidSetting`."""
+    rest = url.removeprefix(_SCHEME)
+    location, _, query = rest.partition("?")
+    if not url.startswith(_SCHEME) or not location.startswith("/"):
+        raise InvalidSetting("store URL", url, f"{_SHAPE} (three slashes before a path, a fourth if it is absolute)")
+    name = unquote(location[1:])
+    if name == ":memory:":
+        raise InvalidSetting("store URL", url, "memory:// for a store in memory, which workers and clients share")
+    if not name or "\0" in name:
+        raise InvalidSetting("store URL", url, _SHAPE)
+    return Settings(url, Path(name).absolute(), **_parse_options(query))  # type: ignore[arg-type]
+
+
+def _parse_options(query: str) -> dict[str, object]:
+    options: dict[str, object] = {}
+    for name, value in parse_qsl(query, keep_blank_values=True):
+        if name == "synchronous":
+            options[name] = _choose(name, value, ("full", "normal"))
+        elif name == "readers":
+            options[name] = int(_choose(name, value, ("1", "2", "3", "4")))
+        elif name == "busy_timeout":
+            options["busy_us"] = _parse_seconds(name, value)
+        else:
+            raise InvalidSetting(
+                "option of the store URL", name, "synchronous=full|normal, readers=1..4 or busy_timeout=SECONDS"
+            )
+    return options
+
+
+def _choose(name: str, value: str, allowed: tuple[str, ...]) -> str:
+    if value.lower() not in allowed:
+        raise InvalidSetting(f"{name} of the store URL", value, " or ".join(allowed))
+    return value.lower()
+
+
+def _parse_seconds(name: str, value: str) -> int:
+    try:
+        seconds = float(value)
+    except ValueError:
+        seconds = -1.0
+    if not 0 <= seconds <= 3600:
+        raise InvalidSetting(f"{name} of the store URL", value, "seconds, from 0 to 3600")
+    return int(seconds * 1_000_000)
 
 
 def connect(settings: Settings, *, writes: bool = False) -> sqlite3.Connection:
@@ -77,6 +142,8 @@ def prepare(connection: sqlite3.Connection, settings: Settings, clock: Callable[
     wait_while_busy(settings, lambda: connection.execute("begin immediate"))
     try:
         migrate(connection, settings, clock())
+        # On a file that is read-only `begin immediate` succeeds; the first statement that might write does not.
+        connection.execute("delete from migrations where false")
         connection.execute("commit")
     finally:
         if connection.in_transaction:

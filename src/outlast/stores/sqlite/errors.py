@@ -1,9 +1,14 @@
-"""From SQLite's errors to outlast's: what happened, to which file, what to do. Layer: stores (sqlite)."""
+"""From SQLite's errors to outlast's: what happened, to which file, what to do. Layer: stores (sqlite).
+
+What always holds: none of the driver's exceptions leaves the store.
+"""
 
 from __future__ import annotations
 
 import os
 import sqlite3
+import sys
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from outlast.errors import (
@@ -17,12 +22,41 @@ from outlast.errors import (
 )
 
 if TYPE_CHECKING:
-    from outlast.stores.sqlite.settings import Settings
+    from collections.abc import Iterable
 
-__all__ = ["NOT_STORABLE", "is_busy", "to_store_error"]
+    from outlast.stores.sqlite.connection import Settings
 
-NOT_STORABLE = (OverflowError, UnicodeEncodeError, sqlite3.DataError, sqlite3.IntegrityError)
+__all__ = ["NOT_STORABLE", "check_text", "describe_holder", "is_busy", "to_store_error"]
+
+NOT_STORABLE = (
+    OverflowError,
+    UnicodeEncodeError,
+    sqlite3.DataError,
+    sqlite3.IntegrityError,
+    sqlite3.InterfaceError,
+    sqlite3.ProgrammingError,
+)
 """What SQLite or its driver raises for a value that no retry can store."""
+
+_WRITE_LOCK_BYTE = 120
+"""Of the file `-shm`: who holds it is writing."""
+
+_FROZEN = {"T": ", which is stopped", "t": ", which is stopped by a debugger", "D": ", which waits for its disk"}
+
+
+def check_text(url: str, uid: str, values: Iterable[str | None]) -> None:
+    """A NUL would end a text early for much that reads it; half of a surrogate pair has no encoding.
+
+    Raises `StoreRefused`, naming the run."""
+    for value in values:
+        if value is None or (value.isascii() and "\0" not in value):
+            continue
+        if "\0" in value:
+            raise StoreRefused(url, uid, f"a text with a NUL character: {value[:80]!r}")
+        try:
+            value.encode()
+        except UnicodeEncodeError as error:
+            raise StoreRefused(url, uid, f"a text with half of a surrogate pair: {value[:80]!r}") from error
 
 
 def is_busy(error: sqlite3.Error) -> bool:
@@ -113,3 +147,36 @@ def _free_space(settings: Settings) -> str:
     except (AttributeError, OSError):  # not on every system; or the folder is gone
         return "the disk is full"
     return f"{disk.f_bavail * disk.f_frsize // 1_000_000} MB are free in its folder"
+
+
+def describe_holder(path: Path) -> str:
+    """Who holds the file against everybody else, as far as can be known from here: Linux lists its file locks."""
+    shared = path.with_name(path.name + "-shm")
+    try:
+        pid = _find_holder(shared.stat().st_ino) if sys.platform == "linux" else None
+    except OSError:
+        pid = None
+    if pid is None:
+        return f"find it with: fuser {path}"
+    return f"it is process {pid}{_describe_process(pid)}"
+
+
+def _find_holder(inode: int) -> int | None:
+    """The process with a write lock on the byte, from lines like `1: POSIX ADVISORY WRITE 4711 fd:00:1234 120 120`."""
+    for line in Path("/proc/locks").read_text(encoding="ascii").splitlines():
+        fields = line.split()
+        if len(fields) != 8 or fields[3] != "WRITE" or fields[5].rpartition(":")[2] != str(inode):
+            continue
+        first, last = int(fields[6]), fields[7]
+        if first <= _WRITE_LOCK_BYTE and (last == "EOF" or int(last) >= _WRITE_LOCK_BYTE):
+            return int(fields[4])
+    return None
+
+
+def _describe_process(pid: int) -> str:
+    try:
+        stat = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
+    except OSError:  # gone, or of another container
+        return ""
+    name, _, rest = stat.partition("(")[2].rpartition(")")
+    return f" ({name}){_FROZEN.get(rest.split()[0], '')}"

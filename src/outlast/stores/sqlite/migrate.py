@@ -18,7 +18,7 @@ from outlast.errors import InvalidSetting, SchemaTooNew, StoreCorrupt
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from outlast.stores.sqlite.settings import Settings
+    from outlast.stores.sqlite.connection import Settings
 
 __all__ = ["APPLICATION_ID", "check_file", "list_migrations", "migrate"]
 
@@ -63,7 +63,11 @@ class Migration:
 def list_migrations() -> tuple[Migration, ...]:
     """All that this release knows, in order, without a gap."""
     files = sorted(
-        (path for path in resources.files(__package__).joinpath("migrations").iterdir() if path.name.endswith(".sql")),
+        (
+            path
+            for path in resources.files("outlast.stores.sqlite").joinpath("migrations").iterdir()
+            if path.name.endswith(".sql")
+        ),
         key=lambda path: path.name,
     )
     found = []

@@ -14,14 +14,13 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from outlast.stores.sqlite.connection import connect, wait_while_busy
 from outlast.stores.sqlite.errors import to_store_error
-from outlast.stores.sqlite.job import Job
-from outlast.stores.sqlite.transaction import Transaction
+from outlast.stores.sqlite.transaction import Job, Transaction
 
 if TYPE_CHECKING:
     import asyncio
     from collections.abc import Callable
 
-    from outlast.stores.sqlite.settings import Settings
+    from outlast.stores.sqlite.connection import Settings
 
 __all__ = ["Readers"]
 

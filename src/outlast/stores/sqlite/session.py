@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from collections import deque
     from collections.abc import Callable, Sequence
 
-    from outlast.stores.sqlite.job import Job, Quick
-    from outlast.stores.sqlite.settings import Settings
+    from outlast.stores.sqlite.connection import Settings
+    from outlast.stores.sqlite.transaction import Job, Quick
 
 __all__ = ["Session"]
 
@@ -85,7 +85,7 @@ class Session:
                 job.error = to_store_error(error, self._settings)
         self._answer(group)
 
-    def look(self, aside: Callable[[sqlite3.Connection], None]) -> None:
+    def look(self, aside: Callable[[sqlite3.Connection], object]) -> None:
         """Have something look at the connection, between two transactions."""
         try:
             aside(self._connected())

@@ -68,7 +68,7 @@ class Statement:
 
 def load_statements(name: str) -> dict[str, Statement]:
     """All statements of `sql/<name>.sql`, by name."""
-    text = resources.files(__package__).joinpath("sql", f"{name}.sql").read_text(encoding="utf-8")
+    text = resources.files("outlast.stores.sqlite").joinpath("sql", f"{name}.sql").read_text(encoding="utf-8")
     _, *parts = _NAME.split(text)
     return {head: _parse(head, body) for head, body in zip(parts[::2], parts[1::2], strict=True)}
 

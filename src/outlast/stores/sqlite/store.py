@@ -1,7 +1,7 @@
 """`SqliteStore`: the store's methods, each given to the thread that does it. Layer: stores (sqlite).
 
 Each method's promise stands in `outlast.stores.store`; its subject says where it is done: commits, mail, runs, listing,
-deletion, tasks, workers.
+tasks, workers.
 """
 
 # ruff: noqa: D102 - a method's promise stands in stores/store.py, once for all backends
@@ -14,12 +14,12 @@ from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 
 from outlast.errors import InvalidSetting, StoreRefused, StoreUnavailable
-from outlast.stores.sqlite import commits, deletion, listing, mail, runs, tasks, workers
-from outlast.stores.sqlite.clock import wall_clock_us
+from outlast.stores.sqlite import commits, listing, mail, runs, tasks, workers
+from outlast.stores.sqlite.connection import parse_url
+from outlast.stores.sqlite.errors import check_text
 from outlast.stores.sqlite.hints import Hints
 from outlast.stores.sqlite.reader import Readers
-from outlast.stores.sqlite.settings import parse_url
-from outlast.stores.sqlite.text import check_text
+from outlast.stores.sqlite.transaction import wall_clock_us
 from outlast.stores.sqlite.writer import Writer
 
 if TYPE_CHECKING:
@@ -88,7 +88,7 @@ class SqliteStore:
         if self._pid != os.getpid():  # not open; or a fork's copy, whose threads are elsewhere
             return
         self._pid = None
-        self._hints.close()
+        await self._hints.close()
         await self._readers.close()
         await self._writer.close()
 
@@ -191,7 +191,7 @@ class SqliteStore:
         return await self._read(lambda tx: listing.list_runs(tx, query))
 
     async def delete_run(self, uid: str) -> bool:
-        deleted = await self._write(lambda tx: deletion.delete_run(tx, uid))
+        deleted = await self._write(lambda tx: runs.delete_run(tx, uid))
         await self._sweep()
         return deleted
 
@@ -200,7 +200,7 @@ class SqliteStore:
         while pruned < limit:
             asked = min(_DELETED_PAGE, limit - pruned)
             page = await self._write(
-                partial(deletion.prune, statuses=statuses, finished_before=finished_before, limit=asked), weight=_PAGE
+                partial(runs.prune, statuses=statuses, finished_before=finished_before, limit=asked), weight=_PAGE
             )
             pruned += page
             await self._sweep()
@@ -218,7 +218,7 @@ class SqliteStore:
 
     async def _sweep(self) -> None:
         """Delete what is left of deleted runs."""
-        while await self._write(deletion.sweep, weight=_PAGE):
+        while await self._write(runs.sweep, weight=_PAGE):
             pass
 
     # --- waits and tasks ---

@@ -18,15 +18,15 @@ import threading
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from outlast.errors import StoreUnavailable
-from outlast.stores.sqlite.job import Job, Quick
 from outlast.stores.sqlite.session import Session
+from outlast.stores.sqlite.transaction import Job, Quick
 
 if TYPE_CHECKING:
     import asyncio
     import sqlite3
     from collections.abc import Callable, Sequence
 
-    from outlast.stores.sqlite.settings import Settings
+    from outlast.stores.sqlite.connection import Settings
     from outlast.stores.sqlite.transaction import Transaction
 
 __all__ = ["Writer"]
@@ -46,7 +46,7 @@ class Writer:
         self._on_change = on_change
         self._queue: queue.SimpleQueue[Job[Any] | None] = queue.SimpleQueue()  # None: there is something elsewhere
         self._urgent: collections.deque[Job[Any]] = collections.deque()
-        self._asides: collections.deque[Callable[[sqlite3.Connection], None]] = collections.deque()
+        self._asides: collections.deque[Callable[[sqlite3.Connection], object]] = collections.deque()
         self._lock = threading.Lock()
         self._is_closed = True
         self._session = Session(settings, clock, self._urgent, self._answer)
@@ -103,7 +103,7 @@ class Writer:
             self._queue.put(None)
         return job.wait()
 
-    def run_aside(self, look: Callable[[sqlite3.Connection], None]) -> None:
+    def run_aside(self, look: Callable[[sqlite3.Connection], object]) -> None:
         """Have this done with the writer's connection, soon, between two transactions."""
         self._asides.append(look)
         self._queue.put(None)

@@ -44,13 +44,14 @@ create table runs (
   created_at integer not null,
   started_at integer,
   updated_at integer not null,
-  finished_at integer
+  finished_at integer,
+  check (owner is null or wake_at is null)
 );
 
 create unique index runs_holder on runs (id) where holds = 1;
--- What is due, and nothing else: runs that sleep without a time, are owned or have ended are not in it. `unfit` is, so
--- that a claim passes runs it cannot serve without a look at their rows.
-create index runs_due on runs (queue, priority, wake_at, unfit) where owner is null and wake_at is not null;
+-- What is due, now or later, and nothing else: runs that wait for a message, are owned or have ended are not in it.
+-- `unfit` is, so that a claim passes runs it cannot serve without a look at their rows.
+create index runs_due on runs (queue, priority, wake_at, unfit) where wake_at is not null;
 create index runs_owner on runs (owner) where owner is not null;
 create index runs_suspended on runs (waiting_on) where status = 'suspended';
 create index runs_finished on runs (finished_at) where finished_at is not null;

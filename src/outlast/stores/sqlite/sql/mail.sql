@@ -25,9 +25,11 @@ with rows (uid, no, id, kind, payload) as (values :rows)
 select b.*, ? from rows b where b.uid is not null;
 
 -- name: delete_messages
--- Take consumed messages out.
+-- Take consumed messages out. The join is there for its columns: they have a type, without which SQLite would look at
+-- all messages of the run.
 delete from inbox where (run_uid, no) in (
-  with rows (uid, no) as (values :rows) select * from rows
+  with rows (uid, no) as (values :rows)
+  select i.run_uid, i.no from rows b join inbox i on i.run_uid = b.uid and i.no = b.no
 );
 
 -- name: count_unread

@@ -78,8 +78,7 @@ select r.no
 from levels l cross join json_each(:queues) q cross join runs r
 where r.no in (
   select d.no from runs d indexed by runs_due
-  where d.owner is null and d.wake_at is not null
-    and d.queue = q.value and d.priority = l.priority and d.wake_at <= :now and not instr(d.unfit, :deploy)
+  where d.queue = q.value and d.priority = l.priority and d.wake_at <= :now and not instr(d.unfit, :deploy)
   order by d.wake_at limit :limit
 )
 order by case when :oldest_first then 0 else l.priority end, r.wake_at, r.no
@@ -117,8 +116,7 @@ select
   (
     select min((
       select d.wake_at from runs d indexed by runs_due
-      where d.owner is null and d.wake_at is not null
-        and d.queue = q.value and d.priority = l.priority and not instr(d.unfit, :deploy)
+      where d.queue = q.value and d.priority = l.priority and d.wake_at is not null and not instr(d.unfit, :deploy)
       order by d.wake_at limit 1
     ))
     from levels l cross join json_each(:queues) q
