@@ -238,6 +238,15 @@ async def test_a_child_under_a_held_id_is_taken(store: Store, worker: str):
     assert await inbox_of(store, "r") == []
 
 
+async def test_two_children_of_an_entry_do_not_share_an_id(store: Store, worker: str):
+    """Children that ask for one id in one entry: the second is told of the first, and nothing of the entry happens."""
+    await own(store, worker, "p")
+    asked = entry("p", 1, children=(start("b", id="A-17"), start("c", id="A-17")))
+    assert await store.commit(worker, [asked]) == [Outcome(TAKEN, "b")]
+    assert await marks_of(store, "p") == [mark_of(0)]
+    assert await store.find_run("A-17") is None
+
+
 async def test_a_child_can_be_sent_to_in_the_entry_that_starts_it(store: Store, worker: str):
     """A body may start a child and cancel it at once."""
     await own(store, worker, "p")
