@@ -75,8 +75,8 @@ class ErrorRecord(msgspec.Struct, frozen=True, omit_defaults=True):
     """The exceptions of an exception group."""
 
 
-class _Event(msgspec.Struct, frozen=True, omit_defaults=True, tag_field="event"):
-    """Common shape: tagged with the class's name, defaults left out."""
+class _Event(msgspec.Struct, frozen=True, omit_defaults=True, tag_field="event", gc=False):
+    """Common shape: tagged with the class's name, defaults left out. No event leads to itself, so none needs collecting."""
 
 
 # --- the run's beginning ----------------------------------------------------------------------------------------------

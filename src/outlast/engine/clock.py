@@ -11,6 +11,8 @@ import time
 
 __all__ = ["StoreClock", "boottime_us"]
 
+_read_ns = time.clock_gettime_ns
+
 _CLOCK = getattr(time, "CLOCK_BOOTTIME", None)
 """Counts on while a virtual machine is suspended, as leases do elsewhere; monotonic time stops there (PROTOCOL F6)."""
 
@@ -37,7 +39,7 @@ class StoreClock:
 
     def now_us(self) -> int:
         """The store's time, as far as known here."""
-        now = boottime_us() + self._offset
+        now = (_read_ns(_CLOCK) // 1000 if _CLOCK is not None else boottime_us()) + self._offset
         if now <= self._last:
             return self._last
         self._last = now

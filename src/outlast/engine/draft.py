@@ -37,9 +37,11 @@ ENDS = {RunCompleted: RunStatus.COMPLETED, RunFailed: RunStatus.FAILED, RunCance
 class Draft:
     """An entry until the store has answered."""
 
-    __slots__ = ("cancels", "end", "events", "is_released", "is_resumed", "mark", "new", "places", "starts")
+    __slots__ = ("at", "cancels", "end", "events", "is_released", "is_resumed", "mark", "new", "places", "starts")
 
     def __init__(self) -> None:
+        self.at = 0
+        """Time of the latest stimulus in it; 0: there is none."""
         self.events: list[Event] = []
         self.starts: list[tuple[PendingStep, int]] = []
         """Attempts to begin: each has its place."""
@@ -88,8 +90,18 @@ class Draft:
             if pending.key == key:
                 del self.starts[position]
                 run.home.stepper.release()
+                self._unstart(run, key)
                 return
         self.cancels.append(key)
+
+    def _unstart(self, run: HotRun, key: str) -> None:
+        """The attempt that this entry would have begun is not on record: it never runs."""
+        for position, event in enumerate(self.events):
+            if type(event) is StepStarted and event.key == key:
+                self.events[position] = msgspec.structs.replace(event, attempt=run.steps.base_of(key))
+            elif type(event) is AttemptStarted and event.key == key:
+                del self.events[position]
+                return
 
     def begin_attempt(self, run: HotRun, machine: Machine, event: AttemptStarted) -> None:
         """A place is held for the next attempt of a step. The body may have given the step up meanwhile."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import logging
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncGenerator, Mapping
 from concurrent.futures import Executor
 from typing import TYPE_CHECKING
 
@@ -35,7 +35,19 @@ from outlast.engine.loading import python_version
 from outlast.engine.worker import WorkDone, Worker, WorkerSettings
 from outlast.engine.writer import Answer, Writer
 from outlast.errors import RunConflict, RunExists, RunNotFailed, RunNotFound, StoreRefused
-from outlast.stores.store import Effects, Entry, NewMessage, NewRun, Outcome, Progress, RowChange, RunRow, Sent, Store, Verdict
+from outlast.stores.store import (
+    Effects,
+    Entry,
+    NewMessage,
+    NewRun,
+    Outcome,
+    Progress,
+    RowChange,
+    RunRow,
+    Sent,
+    Store,
+    Verdict,
+)
 
 if TYPE_CHECKING:
     from outlast.authoring.module import Module
@@ -288,7 +300,7 @@ class Engine:
                 return read
             after = entries[-1].seq
 
-    async def follow(self, uid: str) -> AsyncIterator[None]:
+    async def follow(self, uid: str) -> AsyncGenerator[None, None]:
         """Yields whenever the run's journal may have grown."""
         with self.changes.watching(uid) as watch:
             while True:

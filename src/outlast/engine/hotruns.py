@@ -13,12 +13,23 @@ import logging
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 
-from outlast.core.events import Command, RunSuspended, encode_events
+from outlast.core.events import Command, RunFailed, RunSuspended, encode_events
 from outlast.core.states import RunStatus
 from outlast.engine.hot import HotRun
 from outlast.engine.ids import new_mark
 from outlast.errors import StoreError, StoreRefused
-from outlast.stores.store import ClaimedRun, Effects, Outcome, OwnedRun, Progress, Release, RowChange, Verdict, WorkerRow
+from outlast.stores.store import (
+    ClaimedRun,
+    Effects,
+    Outcome,
+    OwnedRun,
+    Progress,
+    Release,
+    RowChange,
+    Verdict,
+    WorkerRow,
+)
+from outlast.telemetry.logs import log_run_failed
 
 if TYPE_CHECKING:
     from outlast.authoring.module import Module
@@ -174,6 +185,8 @@ class HotRuns:
             self._make_room()
 
     def ended(self, run: HotRun) -> None:
+        if isinstance(run.end, RunFailed):
+            log_run_failed(self.log, run.started, run.end.error)
         run.evict()
         run.drop()
         self._forget(run)

@@ -16,7 +16,6 @@ import msgspec
 
 from outlast.authoring.exceptions import encode_error
 from outlast.authoring.workflow import RunFacts
-from outlast.core.attempts import OpenSteps
 from outlast.core.events import (
     OUTCOMES,
     AttemptStarted,
@@ -352,13 +351,12 @@ def python_version() -> str:
 
 def _current(raw: Sequence[Event], run: HotRun, is_reload: bool) -> Sequence[Event | Reopening]:
     """The journal as a replay is to see it; a fresh load folds the run's books from it."""
-    is_reopened = any(type(event) is RunReopened for event in raw)
-    events: Sequence[Event | Reopening] = splice(raw) if is_reopened else raw
+    reopened_at = max((number for number, event in enumerate(raw) if type(event) is RunReopened), default=0)
+    events: Sequence[Event | Reopening] = splice(raw) if reopened_at else raw
     if is_reload:
         return events
-    steps = run.steps = OpenSteps()
-    if is_reopened:
-        steps.note_highest(raw)
+    steps = run.begin_books()
+    steps.note_highest(raw[:reopened_at])
     sleeps = run.sleeps = {}
     for event in events:
         steps.apply(event)

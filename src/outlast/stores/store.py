@@ -93,7 +93,7 @@ def recovery_delay_us(recoveries: int) -> int:
 # --- what a commit carries --------------------------------------------------------------------------------------------
 
 
-class NewRun(msgspec.Struct, frozen=True):
+class NewRun(msgspec.Struct, frozen=True, gc=False):
     """The row of a run that starts. Its entry 0 is the `Progress` that carries this."""
 
     id: str
@@ -118,7 +118,7 @@ class NewRun(msgspec.Struct, frozen=True):
     The old run keeps its uid, its history and its `id` as text, but `find_run` finds the new one."""
 
 
-class NewMessage(msgspec.Struct, frozen=True):
+class NewMessage(msgspec.Struct, frozen=True, gc=False):
     id: str
     """Chosen before the first try, so that a repeated send counts once."""
     kind: str
@@ -158,7 +158,7 @@ class NewWait(msgspec.Struct, frozen=True):
     policy: bytes = b"{}"
 
 
-class Release(msgspec.Struct, frozen=True):
+class Release(msgspec.Struct, frozen=True, gc=False):
     """Give the run up, if it is still this ownership's (`epoch`): a park.
 
     The row becomes due at `wake_at` (None: by message only), or at once when mail came that the owner had not `seen`.
@@ -169,7 +169,7 @@ class Release(msgspec.Struct, frozen=True):
     wake_at: int | None = None
 
 
-class RowChange(msgspec.Struct, frozen=True):
+class RowChange(msgspec.Struct, frozen=True, gc=False):
     """The run row's summary columns. `None` leaves a column as it is.
 
     With an entry all of it happens but for a `release` that does not hold any more; without one (a park) it happens
@@ -193,7 +193,7 @@ class RowChange(msgspec.Struct, frozen=True):
     """A deploy fingerprint that cannot serve this run; workers of that deploy do not claim it."""
 
 
-class Effects(msgspec.Struct, frozen=True):
+class Effects(msgspec.Struct, frozen=True, gc=False):
     """What a commit does beside its entry. All of it, with the entry, or none of it.
 
     As if in this order: start, consumed, children, sends, stop_tasks, tasks, waits_closed, waits_opened, row. So a
@@ -218,7 +218,7 @@ class Effects(msgspec.Struct, frozen=True):
     row: RowChange | None = None
 
 
-class Progress(msgspec.Struct, frozen=True):
+class Progress(msgspec.Struct, frozen=True, gc=False):
     """One run's part of a commit. At most one for a run in a batch.
 
     An entry lands at `seq` only if nothing is there and the entry before it bears the mark `prev`. The bytes and the

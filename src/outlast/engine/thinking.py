@@ -1,0 +1,173 @@
+"""Thinking before the commit: what has arrived is fed to the body, and what it asks for is drafted. Layer: engine.
+
+What always holds: stimuli are fed one at a time, in the order in which they arrived, each recorded before the commands
+it led to; a body that spins, blocks, waits for nothing or leaves its journal sets its own run aside and hurts no other.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from outlast.core.events import (
+    AttemptStarted,
+    CancelRequested,
+    StepFailed,
+    StepSettled,
+    StepSucceeded,
+    TimerFired,
+)
+from outlast.errors import BodyStopped, NonDeterminism
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from outlast.core.events import Event
+    from outlast.core.machine import Machine
+    from outlast.engine.draft import Draft
+    from outlast.engine.hot import HotRun
+
+__all__ = ["begin", "record", "think"]
+
+
+def begin(run: HotRun, draft: Draft) -> None:
+    """Start the body, and draft its first commands."""
+    _guard(run, draft, _begin)
+
+
+def think(run: HotRun, draft: Draft) -> None:
+    """Feed the body what has arrived or is due, and draft what came of it; without a body, record what arrived."""
+    if run.machine is None:
+        record(run, draft)
+    else:
+        _guard(run, draft, _feed_all)
+
+
+def record(run: HotRun, draft: Draft) -> None:
+    """Set aside: what arrived is recorded, and moves nothing. The next replay feeds it."""
+    while run.queue:
+        event = run.queue.popleft()
+        if isinstance(event, AttemptStarted):
+            run.home.stepper.release()
+            continue
+        if isinstance(event, StepSucceeded | StepFailed):
+            if not _settles(run, event):
+                event = _settled(event)
+            elif isinstance(event, StepFailed) and event.retry_at is not None:
+                run.steps[event.key].retry_at = event.retry_at
+            else:
+                del run.steps[event.key]
+        draft.events.append(event)
+
+
+def _guard(run: HotRun, draft: Draft, move: Callable[[HotRun, Draft, Machine], None]) -> None:
+    """What stops a body suspends its run (SPEC P6): the stimulus at hand is recorded, no command of that drain is."""
+    machine = run.machine
+    assert machine is not None
+    try:
+        move(run, draft, machine)
+        if machine.outcome is None:
+            _note_standstill(run, draft, machine)
+    except (NonDeterminism, BodyStopped) as error:
+        run.suspend(draft, error.code, str(error))
+    except (KeyboardInterrupt, MemoryError):
+        draft.drop(run)
+        run.home.abandon(run)
+        raise
+
+
+def _begin(run: HotRun, draft: Draft, machine: Machine) -> None:
+    watchdog = run.home.watchdog
+    watchdog.drain_began(run.uid, machine.loop)
+    try:
+        commands = machine.begin()
+    finally:
+        watchdog.drain_ended()
+    draft.absorb(run, machine, commands)
+
+
+def _feed_all(run: HotRun, draft: Draft, machine: Machine) -> None:
+    """The hot path: all a step costs between its outcome and its entry goes through here."""
+    queue, steps, alarm = run.queue, run.steps, run.alarm
+    while machine.outcome is None and machine.missing is None:
+        if queue:
+            event = queue.popleft()
+            if type(event) is StepSucceeded:
+                step = steps.get(event.key)
+                if step is not None and step.attempt == event.attempt:
+                    del steps[event.key]
+                    _move(run, draft, machine, event)
+                else:
+                    draft.events.append(_settled(event))
+            else:
+                _feed(run, draft, machine, event)
+            continue
+        due = alarm.next_due_us(machine)
+        if due is None or due > (now := run.now_us()):
+            return
+        timer = machine.next_timer()
+        if timer is not None and timer.due_us <= now:
+            run.sleeps.pop(timer.ordinal, None)
+            _move(run, draft, machine, TimerFired(now, timer.ordinal, timer.due_us))
+        else:
+            run.want_place(alarm.take_retry())
+
+
+def _feed(run: HotRun, draft: Draft, machine: Machine, event: Event) -> None:
+    """One thing that arrived, other than a success."""
+    kind = type(event)
+    if kind is StepFailed:
+        _feed_failed(run, draft, machine, event)  # type: ignore[arg-type]
+    elif kind is AttemptStarted:
+        draft.begin_attempt(run, machine, event)  # type: ignore[arg-type]
+    elif kind is CancelRequested:
+        _move(run, draft, machine, event)  # type: ignore[arg-type]
+    else:
+        draft.events.append(event)
+
+
+def _feed_failed(run: HotRun, draft: Draft, machine: Machine, event: StepFailed) -> None:
+    if not _settles(run, event):
+        draft.events.append(_settled(event))
+    elif event.retry_at is None:
+        del run.steps[event.key]
+        _move(run, draft, machine, event)
+    else:
+        draft.events.append(event)
+        run.retry_later(event.key, event.retry_at)
+
+
+def _move(
+    run: HotRun, draft: Draft, machine: Machine, stimulus: StepSucceeded | StepFailed | TimerFired | CancelRequested
+) -> None:
+    draft.events.append(stimulus)
+    run.has_progressed = True
+    draft.at = run.last_at = max(stimulus.at, run.last_at)
+    watchdog = run.home.watchdog
+    watchdog.drain_began(run.uid, machine.loop)
+    try:
+        commands = machine.feed(stimulus)
+    finally:
+        watchdog.drain_ended()
+    if commands:
+        draft.absorb(run, machine, commands)
+
+
+def _note_standstill(run: HotRun, draft: Draft, machine: Machine) -> None:
+    """The body asked for what nobody here knows, or waits for what cannot come."""
+    if machine.missing is not None:
+        run.home.lacks_function(run, draft, machine.missing)
+    elif not run.steps and not run.queue and machine.is_stuck:
+        run.suspend(draft, "DEADLOCK", "The body waits for what cannot come.", machine.loop.task_stacks())
+
+
+def _settles(run: HotRun, event: StepSucceeded | StepFailed) -> bool:
+    """Whether this is the outcome of the attempt the body waits for, and not of one it gave up on."""
+    step = run.steps.get(event.key)
+    return step is not None and step.attempt == event.attempt
+
+
+def _settled(event: StepSucceeded | StepFailed) -> StepSettled:
+    """The outcome of an attempt that the body had given up on."""
+    if isinstance(event, StepSucceeded):
+        return StepSettled(event.at, event.key, event.attempt, event.value)
+    return StepSettled(event.at, event.key, event.attempt, error=event.error)
