@@ -21,7 +21,7 @@ import pytest
 
 from outlast.core.loop import BodyLoop
 from outlast.errors import EffectInBody
-from tests.core.test_loop import run_body
+from tests.core.loop_bodies import run_body
 
 
 async def add_signal_handler() -> None:

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from outlast.core.loop import patches, running_body_loop
-from tests.core.test_loop import run_body
+from tests.core.loop_bodies import run_body
 
 SRC = Path(__file__).resolve().parents[2] / "src"
 
