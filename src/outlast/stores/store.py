@@ -1,4 +1,4 @@
-"""What the engine asks of a store, and the records that pass between them. Layer: stores.
+"""What the engine asks of a store. Layer: stores. What they exchange is in `progress` and `records`, and named here too.
 
 One protocol, one contract suite (`tests/stores/contract`), many backends. The words are DESIGN's: a run moves only by
 `commit`; a late writer is refused by one of three fences (the worker's own row; the entry's position together with the
@@ -15,13 +15,49 @@ an `id` is the user's name for it.
 
 from __future__ import annotations
 
-import enum
 from collections.abc import Callable, Sequence
 from typing import Protocol
 
-import msgspec
-
 from outlast.core.states import RunStatus
+from outlast.stores.progress import (
+    LANDED,
+    REFUSED,
+    STALE,
+    Effects,
+    NewMessage,
+    NewRun,
+    NewTask,
+    NewWait,
+    Outcome,
+    Progress,
+    Release,
+    RowChange,
+    Send,
+    Verdict,
+)
+from outlast.stores.records import (
+    CLIENT,
+    INBOX_LIMIT,
+    LOST_MESSAGE,
+    REOPENING,
+    TASK_MESSAGE,
+    ClaimedRun,
+    ClaimedTask,
+    Claiming,
+    Entry,
+    Inbox,
+    Look,
+    Message,
+    OwnedRun,
+    Reaped,
+    RunQuery,
+    RunRow,
+    Sent,
+    TaskOutcome,
+    WaitRow,
+    WorkerRow,
+    recovery_delay_us,
+)
 
 __all__ = [
     "CLIENT",
@@ -61,371 +97,6 @@ __all__ = [
     "WorkerRow",
     "recovery_delay_us",
 ]
-
-
-# --- figures and words that every backend shares ----------------------------------------------------------------------
-
-INBOX_LIMIT = 10_000
-"""Unread messages past which `send` is refused. What runs and tasks send is never refused: it would be lost."""
-
-CLIENT = "client"
-"""The writer of entries that no worker wrote (start, retry, fork)."""
-
-TASK_MESSAGE = "task"
-"""Kind of the message that carries a task's outcome. Its id is `key#attempt`."""
-
-LOST_MESSAGE = "lost"
-"""Kind of the message that says a task's attempt is lost, payload `null`. Its id is `key#attempt` too: one of the two
-comes."""
-
-REOPENING = frozenset({"unwind"})
-"""Kinds of message that a *completed* run still takes: it is live and due again, and whoever claims it writes the
-`RunReopened`. Every other message to an ended run is `ended`."""
-
-
-def recovery_delay_us(recoveries: int) -> int:
-    """How long a reaped run stays put, when it was reaped `recoveries` times before without progress (SPEC L9)."""
-    if recoveries == 0:
-        return 0
-    return min(30_000_000 << min(recoveries - 1, 5), 600_000_000)
-
-
-# --- what a commit carries --------------------------------------------------------------------------------------------
-
-
-class NewRun(msgspec.Struct, frozen=True, gc=False):
-    """The row of a run that starts. Its entry 0 is the `Progress` that carries this."""
-
-    id: str
-    workflow: str
-    version: str
-    queue: str = "default"
-    priority: int = 5
-    """0 (first) to 9 (last)."""
-    wake_at: int | None = None
-    """When it is due. None: now. Ignored when `claimed`."""
-    claimed: bool = False
-    """The committing worker owns it from the start (epoch 1, status running)."""
-    deadline: int | None = None
-    parent: str | None = None
-    root: str | None = None
-    user: str | None = None
-    attributes: bytes = b"{}"
-    """A JSON object."""
-    trace: str = ""
-    replaces: str | None = None
-    """uid of the ended run that holds the id now and gives it up (`on_conflict="restart"`); else the id must be free.
-    The old run keeps its uid, its history and its `id` as text, but `find_run` finds the new one."""
-
-
-class NewMessage(msgspec.Struct, frozen=True, gc=False):
-    id: str
-    """Chosen before the first try, so that a repeated send counts once."""
-    kind: str
-    payload: bytes = b"null"
-
-
-class Send(msgspec.Struct, frozen=True):
-    """A message from one run to another, as an effect of the sender's entry."""
-
-    to: str
-    """uid. A recipient that is gone or ended is skipped, never an error of the sender."""
-    message: NewMessage
-
-
-class NewTask(msgspec.Struct, frozen=True):
-    """One attempt of a queued step."""
-
-    key: str
-    attempt: int
-    queue: str
-    function: str
-    arguments: bytes
-    due_at: int
-    priority: int = 5
-    details: bytes = b"{}"
-    """JSON the worker that claims it needs beside: user, trace, attempts, deadline."""
-
-
-class NewWait(msgspec.Struct, frozen=True):
-    """An open wait people can look at or answer."""
-
-    key: str
-    kind: str
-    name: str
-    opened_at: int
-    deadline: int | None = None
-    policy: bytes = b"{}"
-
-
-class Release(msgspec.Struct, frozen=True, gc=False):
-    """Give the run up, if it is still this ownership's (`epoch`): a park.
-
-    The row becomes due at `wake_at` (None: by message only), or at once when mail came that the owner had not `seen`.
-    Not owned under this epoch any more: nothing happens, and that is no error."""
-
-    epoch: int
-    seen: int
-    wake_at: int | None = None
-
-
-class RowChange(msgspec.Struct, frozen=True, gc=False):
-    """The run row's summary columns. `None` leaves a column as it is.
-
-    With an entry all of it happens but for a `release` that does not hold any more; without one (a park) it happens
-    only together with its release."""
-
-    status: RunStatus | None = None
-    waiting_on: str | None = None
-    """What the run waits for, in a word or two; "" clears it."""
-    release: Release | None = None
-    ended: bool = False
-    """Terminal: no owner, not due, not live; its inbox, unowned tasks and waits are deleted, in this transaction, after
-    its row was locked, so that no acknowledged message is left that nobody will answer (PROTOCOL F20). Owned tasks are
-    told to stop."""
-    error: bytes | None = None
-    """JSON summary of the error; b"" clears it."""
-    reopened: bool = False
-    """Live again, due now if nobody owns it, without finish time and error."""
-    recovered: bool = False
-    """Progress was made: `recoveries` is 0 again."""
-    unfit: str | None = None
-    """A deploy fingerprint that cannot serve this run; workers of that deploy do not claim it."""
-
-
-class Effects(msgspec.Struct, frozen=True, gc=False):
-    """What a commit does beside its entry. All of it, with the entry, or none of it.
-
-    As if in this order: start, consumed, children, sends, stop_tasks, tasks, waits_closed, waits_opened, row. So a
-    child can be sent to in the entry that starts it, a stop does not hit the tasks of the unwind that comes with it, a
-    park sees what was sent, and an end sweeps all."""
-
-    start: NewRun | None = None
-    unowned: RunStatus | None = None
-    """The writer does not own the run: land only if nobody does and the row's status is this one (retry)."""
-    consumed: tuple[int, ...] = ()
-    """Numbers of inbox messages that became events, or were dropped as known."""
-    sends: tuple[Send, ...] = ()
-    children: tuple[Progress, ...] = ()
-    """Starts of child runs (`effects.start` set). A uid that exists already is skipped; an id that another run holds
-    makes this whole progress TAKEN."""
-    tasks: tuple[NewTask, ...] = ()
-    """A newer attempt takes the place of an older one of the same key."""
-    stop_tasks: bool = False
-    """Unowned tasks of the run are deleted, owned ones told to stop."""
-    waits_opened: tuple[NewWait, ...] = ()
-    waits_closed: tuple[str, ...] = ()
-    row: RowChange | None = None
-
-
-class Progress(msgspec.Struct, frozen=True, gc=False):
-    """One run's part of a commit. At most one for a run in a batch.
-
-    An entry lands at `seq` only if nothing is there and the entry before it bears the mark `prev`. The bytes and the
-    mark of what was sent once never change: a repeat is recognised by its own mark."""
-
-    uid: str
-    seq: int
-    """-1: no entry, only effects that may happen twice: `consumed`, and a `row` with its `release` (a park)."""
-    at: int = 0
-    mark: int = 0
-    """Random 63 bits."""
-    prev: int = 0
-    events: bytes = b""
-    effects: Effects | None = None
-
-
-class Verdict(enum.Enum):
-    LANDED = "landed"
-    STALE = "stale"
-    """Position taken by another, or the mark before it is not what the writer knew. Nothing of it happened."""
-    TAKEN = "taken"
-    """A start, of the run itself or of a child, whose id another run holds: `Outcome.holder`. Nothing of it happened."""
-    REFUSED = "refused"
-    """`Effects.unowned` did not hold. Nothing of it happened."""
-
-
-class Outcome(msgspec.Struct, frozen=True):
-    verdict: Verdict
-    holder: str | None = None
-    """uid of the run that holds the id, with TAKEN."""
-
-
-LANDED = Outcome(Verdict.LANDED)
-STALE = Outcome(Verdict.STALE)
-REFUSED = Outcome(Verdict.REFUSED)
-
-
-# --- what is read -----------------------------------------------------------------------------------------------------
-
-
-class Entry(msgspec.Struct, frozen=True, gc=False):
-    seq: int
-    at: int
-    writer: str
-    """Id of the worker that wrote it, or `CLIENT`."""
-    mark: int
-    events: bytes
-
-
-class Message(msgspec.Struct, frozen=True, gc=False):
-    no: int
-    """Its place in the run's mail: gapless, in the order of commits."""
-    id: str
-    kind: str
-    payload: bytes
-    sent_at: int
-
-
-class Inbox(msgspec.Struct, frozen=True):
-    """One snapshot: with `mail` as it stood when these messages were all there was (or the first `limit`)."""
-
-    mail: int
-    messages: tuple[Message, ...]
-    full: bool = False
-    """There are more behind these."""
-
-
-class RunRow(msgspec.Struct, frozen=True):
-    uid: str
-    id: str
-    workflow: str
-    version: str
-    status: RunStatus
-    waiting_on: str
-    live: bool
-    owner: str | None
-    epoch: int
-    wake_at: int | None
-    deadline: int | None
-    mail: int
-    priority: int
-    queue: str
-    parent: str | None
-    root: str | None
-    user: str | None
-    recoveries: int
-    created_at: int
-    started_at: int | None
-    updated_at: int
-    finished_at: int | None
-    attributes: bytes
-    trace: str
-    error: bytes | None
-
-
-class RunQuery(msgspec.Struct, frozen=True):
-    """Filters; None means any. Newest first, by (created_at, uid)."""
-
-    workflow: str | None = None
-    statuses: tuple[RunStatus, ...] = ()
-    waiting_on: str | None = None
-    """Exact, or a prefix that ends with `*`."""
-    user: str | None = None
-    parent: str | None = None
-    created_from: int | None = None
-    created_until: int | None = None
-    """From this instant on; until before this one."""
-    attributes: tuple[tuple[str, bytes], ...] = ()
-    """Top-level attribute name and its JSON value; all must be equal."""
-    after: tuple[int, str] | None = None
-    """(created_at, uid) of the last row of the page before."""
-    limit: int = 50
-
-
-class WorkerRow(msgspec.Struct, frozen=True):
-    id: str
-    """New for each incarnation: a worker that was fenced comes back under another."""
-    host: str
-    pid: int
-    queues: tuple[str, ...] = ("default",)
-    functions: tuple[str, ...] = ()
-    """Names of the workflows and steps it knows."""
-    deploy: str = ""
-    """Fingerprint of its code, for `RowChange.unfit`."""
-    python: str = ""
-    started_at: int = 0
-    expires_at: int = 0
-    dead_at: int | None = None
-
-
-class Claiming(msgspec.Struct, frozen=True):
-    worker: str
-    queues: tuple[str, ...]
-    deploy: str
-    limit: int
-    """At most the free places."""
-    oldest_first: bool = False
-    """Regardless of priority: every eighth claim, so that low priorities do not starve."""
-
-
-class ClaimedRun(msgspec.Struct, frozen=True):
-    uid: str
-    epoch: int
-    recoveries: int
-    status: RunStatus
-
-
-class OwnedRun(msgspec.Struct, frozen=True):
-    uid: str
-    epoch: int
-
-
-class Look(msgspec.Struct, frozen=True):
-    """What an idle worker needs to know, in one statement."""
-
-    now: int
-    due: bool = False
-    """A run it may claim is due."""
-    next_at: int | None = None
-    """When the next run it may claim will be due."""
-    mail: tuple[str, ...] = ()
-    """uids of runs it owns that have unread messages (at most 500)."""
-    tasks: bool = False
-    dead: bool = False
-    """A worker is dead or lapsed and has not been reaped."""
-
-
-class Sent(msgspec.Struct, frozen=True):
-    verdict: str
-    """`sent`, `duplicate` (its id is in the inbox already), `ended` or `missing`."""
-    uid: str | None = None
-    no: int = 0
-
-
-class Reaped(msgspec.Struct, frozen=True):
-    worker: str
-    runs: int
-    done: bool
-    """Nothing of the worker is left; False: call again."""
-
-
-class ClaimedTask(msgspec.Struct, frozen=True):
-    run: str
-    key: str
-    attempt: int
-    queue: str
-    function: str
-    arguments: bytes
-    details: bytes
-
-
-class TaskOutcome(msgspec.Struct, frozen=True):
-    run: str
-    key: str
-    attempt: int
-    payload: bytes
-    """Becomes the message `key#attempt` of kind `TASK_MESSAGE` in the run's inbox."""
-
-
-class WaitRow(msgspec.Struct, frozen=True):
-    run: str
-    run_id: str
-    workflow: str
-    wait: NewWait
-
-
-# --- the protocol -----------------------------------------------------------------------------------------------------
 
 
 class Store(Protocol):
@@ -560,7 +231,9 @@ class Store(Protocol):
         """Take due tasks of these queues whose function is known here. Raises `Fenced`."""
         ...
 
-    async def renew_tasks(self, worker_id: str, held: Sequence[tuple[str, str, int, bytes]], lease_us: int) -> list[tuple[str, str, int]]:
+    async def renew_tasks(
+        self, worker_id: str, held: Sequence[tuple[str, str, int, bytes]], lease_us: int
+    ) -> list[tuple[str, str, int]]:
         """Extend the leases of held tasks (run, key, attempt, progress). Answers those to give up: stopped, or not ours."""
         ...
 

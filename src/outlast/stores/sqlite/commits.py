@@ -35,6 +35,8 @@ _UID = itemgetter(0)
 
 def plan_plain(worker: str, batch: Sequence[Progress]) -> Quick[list[Outcome]] | None:
     """A step's life: entries without effects, which are one statement. None: there are effects, or too many."""
+    if len(batch) == 1:
+        return _plan_one(worker, batch[0])
     rows = [(p.uid, p.seq, p.at, p.mark, p.events, p.prev) for p in batch if p.effects is None]
     if len(rows) != len(batch):
         return None
@@ -43,12 +45,22 @@ def plan_plain(worker: str, batch: Sequence[Progress]) -> Quick[list[Outcome]] |
     if len(statements) != 1:
         return None
     [(sql, values)] = statements
-    return Quick(sql, values, len(rows), sum(len(row[4]) for row in rows), [LANDED] * len(rows))
+    return Quick(sql, values, len(rows), sum([len(row[4]) for row in rows]), [LANDED] * len(rows))
 
 
-def prepare_commit(worker: str | None, batch: Sequence[Progress]) -> Callable[[Transaction], list[Outcome]]:
-    """The work of a commit that may have effects."""
-    if any(progress.effects is not None and progress.effects.unowned is not None for progress in batch):
+def _plan_one(worker: str, only: Progress) -> Quick[list[Outcome]] | None:
+    if only.effects is not None:
+        return None
+    uid, seq = only.uid, only.seq
+    values = (uid, seq, only.at, only.mark, only.events, worker, uid, seq - 1, only.prev, worker)
+    return Quick(_sql["insert_entry"].sql, values, 1, len(only.events), [LANDED])
+
+
+def prepare_commit(
+    worker: str | None, batch: Sequence[Progress], *, is_plain: bool
+) -> Callable[[Transaction], list[Outcome]]:
+    """The work of a commit; of a plain one, what is left to do when not all of it landed."""
+    if is_plain or any(progress.effects is not None and progress.effects.unowned is not None for progress in batch):
         return partial(_commit_judged, worker, batch)
     return partial(_commit_at_its_word, worker, batch)
 
@@ -72,6 +84,7 @@ def _commit_at_its_word(worker: str | None, batch: Sequence[Progress], tx: Trans
 
 
 def _commit_judged(worker: str | None, batch: Sequence[Progress], tx: Transaction) -> list[Outcome]:
+    """Land what may, and say of the rest why it may not."""
     if worker is not None:
         require_lease(tx, worker)
     judge = Judge(tx, batch)

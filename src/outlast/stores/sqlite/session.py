@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from outlast.errors import StoreBusy
 from outlast.stores.sqlite.checkpoint import Checkpoints
 from outlast.stores.sqlite.connection import connect, prepare, wait_while_busy
-from outlast.stores.sqlite.errors import NOT_STORABLE, to_store_error
+from outlast.stores.sqlite.errors import NOT_STORABLE, is_busy, to_store_error
 from outlast.stores.sqlite.transaction import Again, Transaction
 
 if TYPE_CHECKING:
@@ -105,18 +105,24 @@ class Session:
     def _run_quick(self, job: Job[Any], quick: Quick[Any]) -> bool:
         """One statement, a transaction of its own. False: it was not all there is to do."""
         connection = self._connected()
-
-        def attempt() -> int:
-            if self._urgent:
-                self.write([])
-            return connection.execute(quick.sql, quick.values).rowcount
-
-        changed = wait_while_busy(self._settings, attempt)
+        if self._urgent:
+            self.write([])
+        try:
+            changed = connection.execute(quick.sql, quick.values).rowcount
+        except sqlite3.OperationalError as error:
+            if not is_busy(error):
+                raise
+            changed = wait_while_busy(self._settings, lambda: self._retry_quick(connection, quick))
         self._count(changed, quick.size)
         if changed != quick.rows:
             return False
         job.result = quick.result
         return True
+
+    def _retry_quick(self, connection: sqlite3.Connection, quick: Quick[Any]) -> int:
+        if self._urgent:
+            self.write([])
+        return connection.execute(quick.sql, quick.values).rowcount
 
     def _transact(self, group: list[Job[Any]]) -> None:
         """All of the group in one transaction."""

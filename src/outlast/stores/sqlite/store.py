@@ -154,7 +154,7 @@ class SqliteStore:
         quick = None if worker_id is None else commits.plan_plain(worker_id, batch)
         if quick is None:
             commits.check_batch(self.url, worker_id, batch)
-        work = commits.prepare_commit(worker_id, batch)
+        work = commits.prepare_commit(worker_id, batch, is_plain=quick is not None)
         try:
             return await self._writer.submit(work, quick=quick, weight=len(batch), tells=quick is None)
         except StoreRefused as error:

@@ -129,11 +129,16 @@ class Job(Generic[T]):
         self.result: T | None = None
         self.error: Exception | None = None
 
+    def settle_thread(self) -> bool:
+        """Wake the thread that waits. False: an event loop does."""
+        if self._finished is None:
+            return False
+        self._finished.set()
+        return True
+
     def settle(self) -> None:
-        """Wake whoever waits. Called on the future's event loop. A future that was cancelled gets nothing."""
-        if self._finished is not None:
-            self._finished.set()
-        elif self.future is not None and not self.future.done():
+        """Wake who waits on the event loop, which this is called on. A future that was cancelled gets nothing."""
+        if self.future is not None and not self.future.done():
             if self.error is not None:
                 self.future.set_exception(self.error)
             else:

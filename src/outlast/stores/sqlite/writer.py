@@ -150,24 +150,19 @@ class Writer:
 
     def _answer(self, jobs: Sequence[Job[Any]]) -> None:
         """Wake all who wait for these jobs: the event loop with one call."""
-        waiting = []
-        tells = False
-        for job in jobs:
-            tells = tells or job.tells
-            if job.future is None:
-                job.settle()
-            else:
-                waiting.append(job)
-
-        def settle() -> None:
-            for job in waiting:
-                job.settle()
-            if tells:
-                self._on_change()
-
+        waiting = [job for job in jobs if not job.settle_thread()]
         if waiting:
             with contextlib.suppress(RuntimeError):  # the loop was closed, and nobody waits any more
-                self._loop.call_soon_threadsafe(settle)
+                self._loop.call_soon_threadsafe(self._settle, waiting)
+
+    def _settle(self, jobs: Sequence[Job[Any]]) -> None:
+        """On the event loop."""
+        tells = False
+        for job in jobs:
+            job.settle()
+            tells = tells or job.tells
+        if tells:
+            self._on_change()
 
     def _tell_loop(self, future: asyncio.Future[None], error: Exception | None) -> None:
         def settle() -> None:

@@ -13,6 +13,14 @@ where b.uid is not null
   )
 on conflict (run_uid, seq) do nothing;
 
+-- name: insert_entry
+-- As `insert_entries`, for one that is not a run's first: a lone run waits for each of its steps.
+insert into journal (run_uid, seq, at, mark, events, writer)
+select ?, ?, ?, ?, ?, ?
+where exists (select 1 from journal where run_uid = ? and seq = ? and mark = ?)
+  and exists (select 1 from workers where id = ? and dead_at is null)
+on conflict (run_uid, seq) do nothing;
+
 -- name: insert_clients_entries
 -- Add entries that no worker writes: starts, and entries of runs that nobody owns.
 insert into journal (run_uid, seq, at, writer, mark, events)

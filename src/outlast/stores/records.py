@@ -1,0 +1,232 @@
+"""What a store answers with, and the figures and words that every backend shares. Layer: stores.
+
+What always holds: records are frozen, and say nothing of how a backend keeps them. Instants are µs since the Unix
+epoch, on the store's clock; values are JSON as the codec wrote it.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from outlast.core.states import RunStatus
+from outlast.stores.progress import NewWait
+
+__all__ = [
+    "CLIENT",
+    "INBOX_LIMIT",
+    "LOST_MESSAGE",
+    "REOPENING",
+    "TASK_MESSAGE",
+    "ClaimedRun",
+    "ClaimedTask",
+    "Claiming",
+    "Entry",
+    "Inbox",
+    "Look",
+    "Message",
+    "OwnedRun",
+    "Reaped",
+    "RunQuery",
+    "RunRow",
+    "Sent",
+    "TaskOutcome",
+    "WaitRow",
+    "WorkerRow",
+    "recovery_delay_us",
+]
+
+
+# --- figures and words that every backend shares ----------------------------------------------------------------------
+
+INBOX_LIMIT = 10_000
+"""Unread messages past which `send` is refused. What runs and tasks send is never refused: it would be lost."""
+
+CLIENT = "client"
+"""The writer of entries that no worker wrote (start, retry, fork)."""
+
+TASK_MESSAGE = "task"
+"""Kind of the message that carries a task's outcome. Its id is `key#attempt`."""
+
+LOST_MESSAGE = "lost"
+"""Kind of the message that says a task's attempt is lost, payload `null`. Its id is `key#attempt` too: one of the two
+comes."""
+
+REOPENING = frozenset({"unwind"})
+"""Kinds of message that a *completed* run still takes: it is live and due again, and whoever claims it writes the
+`RunReopened`. Every other message to an ended run is `ended`."""
+
+
+def recovery_delay_us(recoveries: int) -> int:
+    """How long a reaped run stays put, when it was reaped `recoveries` times before without progress (SPEC L9)."""
+    if recoveries == 0:
+        return 0
+    return min(30_000_000 << min(recoveries - 1, 5), 600_000_000)
+
+
+# --- what is read -----------------------------------------------------------------------------------------------------
+
+
+class Entry(msgspec.Struct, frozen=True, gc=False):
+    seq: int
+    at: int
+    writer: str
+    """Id of the worker that wrote it, or `CLIENT`."""
+    mark: int
+    events: bytes
+
+
+class Message(msgspec.Struct, frozen=True, gc=False):
+    no: int
+    """Its place in the run's mail: gapless, in the order of commits."""
+    id: str
+    kind: str
+    payload: bytes
+    sent_at: int
+
+
+class Inbox(msgspec.Struct, frozen=True):
+    """One snapshot: with `mail` as it stood when these messages were all there was (or the first `limit`)."""
+
+    mail: int
+    messages: tuple[Message, ...]
+    full: bool = False
+    """There are more behind these."""
+
+
+class RunRow(msgspec.Struct, frozen=True):
+    uid: str
+    id: str
+    workflow: str
+    version: str
+    status: RunStatus
+    waiting_on: str
+    live: bool
+    owner: str | None
+    epoch: int
+    wake_at: int | None
+    deadline: int | None
+    mail: int
+    priority: int
+    queue: str
+    parent: str | None
+    root: str | None
+    user: str | None
+    recoveries: int
+    created_at: int
+    started_at: int | None
+    updated_at: int
+    finished_at: int | None
+    attributes: bytes
+    trace: str
+    error: bytes | None
+
+
+class RunQuery(msgspec.Struct, frozen=True):
+    """Filters; None means any. Newest first, by (created_at, uid)."""
+
+    workflow: str | None = None
+    statuses: tuple[RunStatus, ...] = ()
+    waiting_on: str | None = None
+    """Exact, or a prefix that ends with `*`."""
+    user: str | None = None
+    parent: str | None = None
+    created_from: int | None = None
+    created_until: int | None = None
+    """From this instant on; until before this one."""
+    attributes: tuple[tuple[str, bytes], ...] = ()
+    """Top-level attribute name and its JSON value; all must be equal."""
+    after: tuple[int, str] | None = None
+    """(created_at, uid) of the last row of the page before."""
+    limit: int = 50
+
+
+class WorkerRow(msgspec.Struct, frozen=True):
+    id: str
+    """New for each incarnation: a worker that was fenced comes back under another."""
+    host: str
+    pid: int
+    queues: tuple[str, ...] = ("default",)
+    functions: tuple[str, ...] = ()
+    """Names of the workflows and steps it knows."""
+    deploy: str = ""
+    """Fingerprint of its code, for `RowChange.unfit`."""
+    python: str = ""
+    started_at: int = 0
+    expires_at: int = 0
+    dead_at: int | None = None
+
+
+class Claiming(msgspec.Struct, frozen=True):
+    worker: str
+    queues: tuple[str, ...]
+    deploy: str
+    limit: int
+    """At most the free places."""
+    oldest_first: bool = False
+    """Regardless of priority: every eighth claim, so that low priorities do not starve."""
+
+
+class ClaimedRun(msgspec.Struct, frozen=True):
+    uid: str
+    epoch: int
+    recoveries: int
+    status: RunStatus
+
+
+class OwnedRun(msgspec.Struct, frozen=True):
+    uid: str
+    epoch: int
+
+
+class Look(msgspec.Struct, frozen=True):
+    """What an idle worker needs to know, in one statement."""
+
+    now: int
+    due: bool = False
+    """A run it may claim is due."""
+    next_at: int | None = None
+    """When the next run it may claim will be due."""
+    mail: tuple[str, ...] = ()
+    """uids of runs it owns that have unread messages (at most 500)."""
+    tasks: bool = False
+    dead: bool = False
+    """A worker is dead or lapsed and has not been reaped."""
+
+
+class Sent(msgspec.Struct, frozen=True):
+    verdict: str
+    """`sent`, `duplicate` (its id is in the inbox already), `ended` or `missing`."""
+    uid: str | None = None
+    no: int = 0
+
+
+class Reaped(msgspec.Struct, frozen=True):
+    worker: str
+    runs: int
+    done: bool
+    """Nothing of the worker is left; False: call again."""
+
+
+class ClaimedTask(msgspec.Struct, frozen=True):
+    run: str
+    key: str
+    attempt: int
+    queue: str
+    function: str
+    arguments: bytes
+    details: bytes
+
+
+class TaskOutcome(msgspec.Struct, frozen=True):
+    run: str
+    key: str
+    attempt: int
+    payload: bytes
+    """Becomes the message `key#attempt` of kind `TASK_MESSAGE` in the run's inbox."""
+
+
+class WaitRow(msgspec.Struct, frozen=True):
+    run: str
+    run_id: str
+    workflow: str
+    wait: NewWait
