@@ -291,7 +291,15 @@ Command: TypeAlias = (
     | RunCancelled
 )
 Note: TypeAlias = (
-    AttemptStarted | StepProgressed | StepLost | StepSettled | RunTakenOver | RunSuspended | RunResumed | RunReopened | RunStarted
+    AttemptStarted
+    | StepProgressed
+    | StepLost
+    | StepSettled
+    | RunTakenOver
+    | RunSuspended
+    | RunResumed
+    | RunReopened
+    | RunStarted
 )
 Event: TypeAlias = Stimulus | Command | Note
 

@@ -116,7 +116,9 @@ class Engine:
     @property
     def deploy(self) -> str:
         """Fingerprint of the code at hand: names and versions of all it knows."""
-        versions = [f"{name}={getattr(self.registry.find_workflow(name), 'version', '')}" for name in self.registry.functions()]
+        versions = [
+            f"{name}={getattr(self.registry.find_workflow(name), 'version', '')}" for name in self.registry.functions()
+        ]
         return hashlib.sha256("\n".join(sorted(versions)).encode()).hexdigest()[:16]
 
     def trouble(self) -> None:
@@ -324,7 +326,10 @@ class Engine:
             events = [event for _, batch in read for event in batch]
             at = max(self.clock.now_us(), last.at)
             reopened = RunReopened(at, "retry", find_cut(events))
-            effects = Effects(unowned=RunStatus.FAILED, row=RowChange(status=RunStatus.QUEUED, waiting_on="", error=b"", reopened=True))
+            effects = Effects(
+                unowned=RunStatus.FAILED,
+                row=RowChange(status=RunStatus.QUEUED, waiting_on="", error=b"", reopened=True),
+            )
             progress = Progress(row.uid, last.seq + 1, at, new_mark(), last.mark, encode_events([reopened]), effects)
             outcome = (await self.store.commit(None, [progress]))[0]
             if outcome.verdict is Verdict.LANDED:

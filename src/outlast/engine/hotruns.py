@@ -223,9 +223,7 @@ class HotRuns:
         event = RunSuspended(run.now_us(), error.code, str(error)[:500])
         # As if no mail was seen: what the refused entry consumed is still there, and may be a cancel.
         row = RowChange(status=RunStatus.SUSPENDED, waiting_on=error.code, release=Release(run.epoch, -1))
-        progress = Progress(
-            run.uid, run.seq, event.at, new_mark(), run.mark, encode_events([event]), Effects(row=row)
-        )
+        progress = Progress(run.uid, run.seq, event.at, new_mark(), run.mark, encode_events([event]), Effects(row=row))
         self.send_park(progress, run.owner)
 
     def lacks_function(self, run: HotRun, draft: Draft, name: str) -> None:

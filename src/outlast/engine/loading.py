@@ -292,7 +292,9 @@ class Loader:
         if call.settings.at_most_once:  # type: ignore[attr-defined]
             return StepInterrupted(pending.key)
         if used > call.retries:
-            self._home.log.error("run %s: step %s was lost with its worker, and has no attempt left", run.uid, pending.key)
+            self._home.log.error(
+                "run %s: step %s was lost with its worker, and has no attempt left", run.uid, pending.key
+            )
             return StepLeaseExpired(pending.key, used)
         self._home.log.warning("run %s: attempt %d of step %s was lost with its worker", run.uid, used, pending.key)
         return None
@@ -335,7 +337,9 @@ class Loader:
             run.known.add(message.id)
             if message.kind == CANCEL:
                 cancel = msgspec.json.decode(message.payload, type=CancelPayload)
-                run.queue.append(CancelRequested(max(message.sent_at, run.last_at), message.id, cancel.reason, cancel.force))
+                run.queue.append(
+                    CancelRequested(max(message.sent_at, run.last_at), message.id, cancel.reason, cancel.force)
+                )
             else:
                 run.queue.append(RunResumed(message.sent_at, message.id))
         if not inbox.full:

@@ -65,7 +65,9 @@ class Attempt:
 class Stepper:
     """All attempts that execute in this worker, at most `concurrency` at once."""
 
-    def __init__(self, home: HotRuns, *, concurrency: int, threads: ThreadPool, executors: Mapping[str, Executor]) -> None:
+    def __init__(
+        self, home: HotRuns, *, concurrency: int, threads: ThreadPool, executors: Mapping[str, Executor]
+    ) -> None:
         self._home = home
         self._free = concurrency
         self._threads = threads
@@ -268,7 +270,9 @@ class Stepper:
             return
         now = run.now_us()
         if raw is not None:
-            event: StepSucceeded | StepFailed = StepSucceeded(now, attempt.key, attempt.number, msgspec.Raw(raw), began_at)
+            event: StepSucceeded | StepFailed = StepSucceeded(
+                now, attempt.key, attempt.number, msgspec.Raw(raw), began_at
+            )
         else:
             assert error is not None
             event = self._failed(attempt, now, began_at, error)

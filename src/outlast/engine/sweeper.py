@@ -58,7 +58,9 @@ class Sweeper:
     async def _reap(self) -> None:
         """Make the runs of dead workers due, some at a time."""
         while (reaped := await self._worker.engine.store.reap()) is not None:
-            self._worker.engine.log.warning("worker %s is gone: %d of its runs are due again", reaped.worker, reaped.runs)
+            self._worker.engine.log.warning(
+                "worker %s is gone: %d of its runs are due again", reaped.worker, reaped.runs
+            )
             self._worker.wake()
 
     async def _care(self) -> None:

@@ -24,7 +24,9 @@ IDLE_S = 30.0
 class _Job:
     __slots__ = ("context", "function", "future", "is_given_up", "loop", "thread_is_running")
 
-    def __init__(self, loop: asyncio.AbstractEventLoop, context: contextvars.Context, function: Callable[[], Any]) -> None:
+    def __init__(
+        self, loop: asyncio.AbstractEventLoop, context: contextvars.Context, function: Callable[[], Any]
+    ) -> None:
         self.loop = loop
         self.context = context
         self.function = function
