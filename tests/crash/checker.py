@@ -67,7 +67,7 @@ async def check_store(store: Store, *, registry: Module | None = None, marks: Se
     return problems
 
 
-# --- invariants 1 and 7: one line of entries, and nothing behind an end ------------------------------------------------
+# --- invariants 1 and 7: one line of entries, and nothing behind an end -----------------------------------------------
 
 
 def check_shape(journal: Journal) -> Iterator[str]:

@@ -26,9 +26,11 @@ from outlast.stores.store import (
     Claiming,
     Entry,
     Inbox,
+    Look,
     Outcome,
     OwnedRun,
     Progress,
+    Reaped,
     RunRow,
     WorkerRow,
 )
@@ -48,11 +50,20 @@ class Hold:
         self.reached = asyncio.Event()
         self._go = asyncio.Event()
 
+        self._error: Exception | None = None
+
     async def wait(self) -> None:
         self.reached.set()
         await self._go.wait()
+        if self._error is not None:
+            raise self._error
 
     def let_go(self) -> None:
+        self._go.set()
+
+    def fail(self, error: Exception) -> None:
+        """The call raises this in place of its answer."""
+        self._error = error
         self._go.set()
 
 
@@ -106,6 +117,15 @@ class HeldStore(MemoryStore):
 
     async def list_owned(self, worker_id: str) -> list[OwnedRun]:
         return await self._pass("list_owned", super().list_owned(worker_id))
+
+    async def look(self, claiming: Claiming) -> Look:
+        return await self._pass("look", super().look(claiming))
+
+    async def reap(self, *, limit: int = 500, orphans: bool = False) -> Reaped | None:
+        return await self._pass("reap", super().reap(limit=limit, orphans=orphans))
+
+    async def list_workers(self) -> list[WorkerRow]:
+        return await self._pass("list_workers", super().list_workers())
 
     async def find_uid(self, uid: str) -> RunRow | None:
         return await self._pass("find_uid", super().find_uid(uid), uid)

@@ -27,7 +27,7 @@ async def test_a_worker_finishes_what_it_is_given(world: World) -> None:
 
 
 async def test_a_peer_takes_over_by_itself(world: World) -> None:
-    """When one of two workers dies, the other has its runs within the lease and six seconds, and nobody did anything."""
+    """When one of two workers dies, the other ends its runs, within the lease and six seconds, by itself."""
     lease = 1.5  # SPEC L3, L9
     async with world.client() as app:
         dying = await world.spawn_ready(lease=lease)

@@ -169,6 +169,8 @@ class Engine:
             if row is None:
                 replaces = None  # deleted meanwhile: the id is free again
                 continue
+            if row.uid == started.uid:
+                return row.uid, row.id  # an earlier try of ours landed, and its answer was lost
             if await self._settle_conflict(started, start, row):
                 return row.uid, row.id
             replaces = row.uid
@@ -215,6 +217,7 @@ class Engine:
         landed: asyncio.Future[Answer] = home.loop.create_future()
 
         def told(answer: Answer) -> None:
+            home.on_their_way.discard(run.uid)
             if isinstance(answer, Outcome) and answer.verdict is Verdict.LANDED and run.owner == home.worker_id:
                 home.add(run)
             else:
@@ -224,6 +227,7 @@ class Engine:
                 landed.set_result(answer)
 
         run.on_answer = told
+        home.on_their_way.add(run.uid)
         run.begin(msgspec.structs.replace(new, claimed=True))
         return await landed
 

@@ -91,6 +91,8 @@ class HotRuns:
         the store would still renew it. Else nobody would ever do it."""
         self._runs: dict[str, HotRun] = {}
         self._resting: collections.OrderedDict[str, HotRun] = collections.OrderedDict()
+        self.on_their_way: set[str] = set()
+        """Runs being started here, or released: the store may say they are ours while the table does not know them."""
         self._parking = 0
         self._parked = asyncio.Event()
         self._on_moved = on_moved
@@ -158,7 +160,7 @@ class HotRuns:
     async def reconcile(self, owned: Iterable[OwnedRun], worker_id: str) -> None:
         """Adopt what the store says is ours and memory does not know (PROTOCOL F4)."""
         for mine in owned:
-            if mine.uid not in self._runs and not self._parking:
+            if mine.uid not in self._runs and mine.uid not in self.on_their_way:
                 claim = await self.store.adopt(worker_id, mine.uid, mine.epoch)
                 if claim is not None:
                     self.claimed(claim, worker_id)
@@ -282,10 +284,12 @@ class HotRuns:
 
     def send_park(self, progress: Progress, owner: str) -> None:
         self._parking += 1
+        self.on_their_way.add(progress.uid)
         self.writer.submit(progress, functools.partial(self._park_answered, progress.uid), by=owner)
 
     def _park_answered(self, uid: str, answer: Answer) -> None:
         self._parking -= 1
+        self.on_their_way.discard(uid)
         if isinstance(answer, StoreRefused):
             self.log.error("run %s could not be released: %s", uid, answer)
         if self._parking == 0:

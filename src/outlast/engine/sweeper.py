@@ -40,6 +40,8 @@ class Sweeper:
                 self._worker.on_fenced(self._worker.id)
             except StoreError as error:
                 self._worker.engine.log.warning("a sweep could not be finished: %s", error)
+            except Exception:
+                self._worker.engine.log.exception("a sweep failed; the next one is due as ever")
             await asyncio.sleep(TICK_S)
 
     async def _sweep(self) -> None:

@@ -84,6 +84,9 @@ class Worker:
         try:
             await self._begin()
         except BaseException:
+            await self._end_tasks()
+            if self.home is not None:
+                self.home.watchdog.stop()
             await self.engine.close()
             raise
         return self
@@ -177,6 +180,10 @@ class Worker:
                 self.engine.log.warning("the store could not be asked for work: %s", error)
                 self.engine.trouble()
                 wait_s = FLOOR_S
+            except Exception:
+                self.engine.log.exception("worker %s failed to claim work; it tries again", self.id)
+                self.engine.trouble()
+                wait_s = FLOOR_S
             if wait_s > 0:
                 try:
                     async with asyncio.timeout(wait_s):  # wait_for may swallow a cancel, before Python 3.12
@@ -223,8 +230,9 @@ class Worker:
             try:
                 await self.engine.store.retire(old)
                 await self._register()
-            except StoreError as error:
-                self.engine.log.warning("worker %s cannot come back yet: %s", old, error)
+            except Exception as error:
+                log = self.engine.log
+                log.warning("worker %s cannot come back yet: %s", old, error, exc_info=not isinstance(error, StoreError))
                 await asyncio.sleep(FLOOR_S)
 
     # --- leaving ------------------------------------------------------------------------------------------------------
@@ -237,18 +245,14 @@ class Worker:
         engine, home = self.engine, self.home
         self._unsubscribe()
         home.stepper.is_closed = True
+        await self._end_tasks("outlast-claims", "outlast-sweeps")  # what a claim still brings is handed back by `retire`
         grace = self.settings.grace_us / 1e6 if grace_s is None else grace_s
-        tasks = home.stepper.tasks()
-        if tasks and grace > 0:
-            await asyncio.wait(tasks, timeout=grace)
-        await home.settle()
+        await self._let_steps_end(home, grace)
         left = home.stepper.stop_all("lost")
         if left:
             await asyncio.wait(left, timeout=1.0)
         await home.hand_back()
-        for task in self._tasks:
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await self._end_tasks()
         await home.loader.close()
         engine.worker = None if engine.worker is self else engine.worker
         if self._heartbeat is not None:
@@ -260,6 +264,23 @@ class Worker:
         engine.writer.worker_id = None
         home.watchdog.stop()
         self._threads.close()
+
+    async def _end_tasks(self, *names: str) -> None:
+        """Those of these names, or all."""
+        ending = [task for task in self._tasks if not names or task.get_name() in names]
+        for task in ending:
+            task.cancel()
+        await asyncio.gather(*ending, return_exceptions=True)
+
+    async def _let_steps_end(self, home: HotRuns, grace_s: float) -> None:
+        """Until nothing executes and all is written, or the time is up. No more attempts begin than are on record."""
+        deadline = home.loop.time() + grace_s
+        while True:
+            await home.settle()
+            tasks, left_s = home.stepper.tasks(), deadline - home.loop.time()
+            if not tasks or left_s <= 0:
+                return
+            await asyncio.wait(tasks, timeout=left_s)
 
     # --- one round ----------------------------------------------------------------------------------------------------
 

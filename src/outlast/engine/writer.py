@@ -133,7 +133,10 @@ class Writer:
                 return None
             except StoreRefused as error:
                 return error
-            except StoreError as error:
+            except Exception as error:
+                if not isinstance(error, StoreError):
+                    _log.exception("outlast failed to write %d entries", len(parts))
+                    return StoreRefused("", parts[0].uid, f"and nobody foresaw it: {error!r}")
                 _log.warning("the store did not take %d entries, trying again in %.2f s: %s", len(parts), delay, error)
                 self._on_trouble()
             if worker_id is not None and worker_id != self.worker_id:
