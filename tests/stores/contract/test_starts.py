@@ -55,6 +55,14 @@ async def test_a_run_starts_with_the_worker_that_starts_it(store: Store, worker:
     assert await claim(store, other) == []
 
 
+async def test_a_client_cannot_own_a_run(store: Store, worker: str):
+    """A start that asks for ownership, and comes from no worker, starts a run that anybody may claim."""
+    await land(store, None, start("r", claimed=True))
+    row = await row_of(store, "r")
+    assert (row.owner, row.epoch, row.status) == (None, 0, RunStatus.QUEUED)
+    assert await claim(store, worker) == ["r"]
+
+
 # SPEC R4
 async def test_a_delayed_run_is_due_at_its_time(store: Store, worker: str, clock):
     """A run with a start time is claimed then, and not before."""
