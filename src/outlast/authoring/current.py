@@ -11,7 +11,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from contextvars import ContextVar, Token
 from datetime import datetime
-from typing import Any
+from typing import Any, Protocol
 from uuid import uuid4
 
 from outlast.core.instants import to_datetime
@@ -19,6 +19,7 @@ from outlast.core.keys import invocation_id
 from outlast.errors import NotInStep
 
 __all__ = [
+    "Described",
     "StepInfo",
     "current_step",
     "detached_step",
@@ -144,7 +145,15 @@ class StepInfo:
         return f"<step {self.key!r} of run {self.run_id!r}, attempt {self.attempt} of {self.max_attempts}>"
 
 
-_current: ContextVar[StepInfo | None] = ContextVar("outlast_current_step", default=None)
+class Described(Protocol):
+    """An attempt that makes its facts when they are first asked for: most steps never ask."""
+
+    def step_info(self) -> StepInfo:
+        """The same object each time."""
+        ...
+
+
+_current: ContextVar[StepInfo | Described | None] = ContextVar("outlast_current_step", default=None)
 
 
 def current_step() -> StepInfo:
@@ -153,13 +162,13 @@ def current_step() -> StepInfo:
 
     Raises NotInStep anywhere else, a workflow's body included.
     """
-    info = _current.get()
+    info = find_current_step()
     if info is None:
         raise NotInStep("current_step()")
     return info
 
 
-def entered_step(info: StepInfo | None) -> None:
+def entered_step(info: StepInfo | Described | None) -> None:
     """From here on, in this context, `info` is the current step."""
     _current.set(info)
 
@@ -175,15 +184,16 @@ def detached_step(name: str, outer: StepInfo | None) -> StepInfo:
 
 def find_current_step() -> StepInfo | None:
     """As `current_step`, with None for nowhere."""
-    return _current.get()
+    info = _current.get()
+    return info if info is None or isinstance(info, StepInfo) else info.step_info()
 
 
-def set_step(info: StepInfo) -> Token[StepInfo | None]:
+def set_step(info: StepInfo) -> Token[StepInfo | Described | None]:
     """From here until `reset_step` of what this gives, `info` is the current step."""
     return _current.set(info)
 
 
-def reset_step(token: Token[StepInfo | None]) -> None:
+def reset_step(token: Token[StepInfo | Described | None]) -> None:
     """The step before is the current one again."""
     with suppress(ValueError):  # a coroutine that is closed in another context than it ran in: nothing to put back
         _current.reset(token)

@@ -69,6 +69,11 @@ class Alarm:
             delay_s = max(0, due_us - now_us()) / 1_000_000
             self._handle = loop.call_later(min(delay_s, LONGEST_S), ring)
 
+    @property
+    def is_set(self) -> bool:
+        """It will ring."""
+        return self._handle is not None
+
     def rang(self) -> None:
         """It must be set again to ring again."""
         self._handle = None

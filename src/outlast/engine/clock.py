@@ -37,6 +37,11 @@ class StoreClock:
         """The store just answered with its time. The estimate is late by the answer's way back, never early."""
         self._offset = store_now_us - boottime_us()
 
+    def catch_up(self, store_now_us: int) -> None:
+        """The store said so some time ago. If it is ahead of the estimate, its clock was set forward."""
+        if store_now_us > boottime_us() + self._offset:
+            self.set(store_now_us)
+
     def now_us(self) -> int:
         """The store's time, as far as known here."""
         now = (_read_ns(_CLOCK) // 1000 if _CLOCK is not None else boottime_us()) + self._offset

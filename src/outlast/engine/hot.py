@@ -53,7 +53,7 @@ class HotRun:
 
     __slots__ = (
         "__weakref__", "_in_flight", "_wanted", "alarm", "consumed", "end", "epoch",
-        "has_progressed", "home", "is_dropped", "is_loading", "known", "last_at", "machine", "mark", "missing_function",
+        "has_progressed", "home", "is_at_rest", "is_dropped", "is_loading", "known", "last_at", "machine", "mark", "missing_function",
         "on_answer", "owner", "queue", "recoveries", "replay_us", "rested_at", "running", "seen", "seq", "started", "steps",
         "sleeps", "suspended", "suspended_on", "uid", "unfit",
     )  # fmt: skip
@@ -95,6 +95,8 @@ class HotRun:
         self.rested_at = 0
         self.replay_us = 0
         """What its last load cost."""
+        self.is_at_rest = False
+        """It has nothing to do; the home's own mark."""
         self.is_loading = False
         self.is_dropped = False
         self.on_answer: Callable[[Answer], None] | None = None
@@ -258,7 +260,7 @@ class HotRun:
             self.evict()
             self.drop()
             self.home.released(self)
-        elif self.queue or self._is_due():
+        elif self.queue:
             self.advance()
         else:
             self._rest()
@@ -281,7 +283,14 @@ class HotRun:
             if not self.running:
                 self.release(None if self.suspended else self.now_us(), self.suspended_on, unfit=self.unfit or None)
             return
-        self.alarm.set(self.home.loop, self.next_due_us(), self.now_us, self._ring)
+        due, alarm = self.alarm.next_due_us(self.machine), self.alarm
+        if due != alarm.due_us or (
+            due is not None and not alarm.is_set
+        ):  # it may have rung while an entry was in flight
+            if due is not None and due <= self.now_us():
+                self.advance()
+                return
+            alarm.set(self.home.loop, due, self.now_us, self._ring)
         self.rested_at = self.last_at
         self.home.rests(self)
 

@@ -7,10 +7,11 @@ ended, or was lost to the fence, and its body was evicted, never just dropped (L
 from __future__ import annotations
 
 import asyncio
-import collections
 import functools
+import heapq
 import logging
 from collections.abc import Callable, Iterable
+from operator import attrgetter
 from typing import TYPE_CHECKING
 
 from outlast.core.events import Command, RunFailed, RunSuspended, encode_events
@@ -90,7 +91,8 @@ class HotRuns:
         """The lease was found to have run out: what was on record and did not happen for that must be given up, even if
         the store would still renew it. Else nobody would ever do it."""
         self._runs: dict[str, HotRun] = {}
-        self._resting: collections.OrderedDict[str, HotRun] = collections.OrderedDict()
+        self._at_rest = 0
+        """How many of them have nothing to do."""
         self.on_their_way: set[str] = set()
         """Runs being started here, or released: the store may say they are ours while the table does not know them."""
         self._parking = 0
@@ -112,7 +114,7 @@ class HotRuns:
     @property
     def free(self) -> int:
         """How many runs may be claimed: those at rest are parked to make room."""
-        busy = len(self._runs) - len(self._resting)
+        busy = len(self._runs) - self._at_rest
         return max(max(self.max_hot, 1) - busy - self._parking, 0)
 
     def add(self, run: HotRun) -> None:
@@ -153,7 +155,7 @@ class HotRuns:
 
     def load_again(self, run: HotRun) -> None:
         """Its body was evicted, and something arrived for it."""
-        self._resting.pop(run.uid, None)
+        self._wakes(run)
         run.is_loading = True
         self.loader.load(run)
 
@@ -168,7 +170,7 @@ class HotRuns:
     # --- what a run tells ---------------------------------------------------------------------------------------------
 
     def submit(self, progress: Progress, run: HotRun, draft: Draft) -> None:
-        self._resting.pop(run.uid, None)
+        self._wakes(run)
         self.writer.submit(progress, functools.partial(self._answered, run, draft), by=run.owner)
 
     def _answered(self, run: HotRun, draft: Draft, answer: Answer) -> None:
@@ -181,10 +183,16 @@ class HotRuns:
         if self.max_hot == 0:
             self._put_away(run)
             return
-        self._resting[run.uid] = run
-        self._resting.move_to_end(run.uid)
+        if not run.is_at_rest:
+            run.is_at_rest = True
+            self._at_rest += 1
         if len(self._runs) > self.max_hot:
             self._make_room()
+
+    def _wakes(self, run: HotRun) -> None:
+        if run.is_at_rest:
+            run.is_at_rest = False
+            self._at_rest -= 1
 
     def ended(self, run: HotRun) -> None:
         if isinstance(run.end, RunFailed):
@@ -242,11 +250,11 @@ class HotRuns:
     @property
     def is_moving(self) -> bool:
         """Some run is not at rest, or on its way out."""
-        return self._parking > 0 or self.stepper.executing > 0 or len(self._resting) < len(self._runs)
+        return self._parking > 0 or self.stepper.executing > 0 or self._at_rest < len(self._runs)
 
     def next_due_us(self) -> int | None:
         """When the first of the runs at rest is next due."""
-        return min((due for run in self._resting.values() if (due := run.next_due_us()) is not None), default=None)
+        return min((due for run in self._runs.values() if (due := run.next_due_us()) is not None), default=None)
 
     async def settle(self) -> None:
         """Let what was thought be written, before the runs are handed back."""
@@ -258,24 +266,25 @@ class HotRuns:
     def sweep(self) -> None:
         """Park runs that have rested long enough. Called a few times a second."""
         now = self.clock.now_us()
-        for run in list(self._resting.values()):
-            if now - run.rested_at < max(PARK_AFTER_US, 100 * run.replay_us):
+        for run in list(self._runs.values()):
+            if not run.is_at_rest or now - run.rested_at < max(PARK_AFTER_US, 100 * run.replay_us):
                 continue
             due = run.next_due_us()
             if (due is None or due - now > PARK_AFTER_US) and run.may_park():
                 run.release(due, run.waiting_on())
 
     def _make_room(self) -> None:
-        """Past `max_hot`: the least recently moved is parked, or, with a step in flight here, only evicted."""
-        excess = len(self._runs) - max(self.max_hot, 1)
-        for run in list(self._resting.values()):
-            if excess <= 0:
-                return
-            excess -= 1
+        """Past `max_hot`: the least recently moved are parked, or, with a step in flight here, only evicted.
+
+        A twentieth more of them than there must be, so that a full house does not look through all of them each time."""
+        most = max(self.max_hot, 1)
+        excess = len(self._runs) - most + most // 20
+        at_rest = (run for run in self._runs.values() if run.is_at_rest and run.machine is not None)
+        for run in heapq.nsmallest(excess, at_rest, key=attrgetter("rested_at")):
             self._put_away(run)
 
     def _put_away(self, run: HotRun) -> None:
-        self._resting.pop(run.uid, None)
+        self._wakes(run)
         if run.may_park():
             due = run.next_due_us()
             run.release(due, run.waiting_on())
@@ -301,7 +310,7 @@ class HotRuns:
         if self._runs.get(run.uid) is run:
             del self._runs[run.uid]
             self._on_moved(run.uid, None, True)
-        self._resting.pop(run.uid, None)
+        self._wakes(run)
 
     # --- leaving ------------------------------------------------------------------------------------------------------
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 import collections
 import contextvars
+import functools
 import random
 from collections.abc import Mapping
 from concurrent.futures import Executor
@@ -42,9 +43,13 @@ PROGRESS_EVERY_US = 1_000_000
 class Attempt:
     """One execution of a step."""
 
-    __slots__ = ("alarm", "call", "info", "is_begun", "key", "number", "progress_at", "pulse", "run", "stopped", "task")
+    __slots__ = (
+        "alarm", "began_at", "call", "info", "is_begun", "key", "number", "progress_at", "pulse", "run", "stepper",
+        "stopped", "task",
+    )  # fmt: skip
 
-    def __init__(self, run: HotRun, pending: PendingStep, number: int) -> None:
+    def __init__(self, stepper: Stepper, run: HotRun, pending: PendingStep, number: int) -> None:
+        self.stepper = stepper
         self.run = run
         self.key = pending.key
         self.call: Call = pending.call  # type: ignore[assignment]  # authoring's calls are the only ones there are
@@ -57,9 +62,30 @@ class Attempt:
         """Rings when it has given no sign of life for too long."""
         self.is_begun = False
         """Its task has had a turn."""
+        self.began_at = 0
         self.stopped = ""
         """Why it was told to stop: `cancelled`, `timeout`, `heartbeat` or `lost`."""
         self.progress_at = 0
+
+    def step_info(self) -> StepInfo:
+        """What `current_step()` gives, in the step and in what outlives it."""
+        if self.info is None:
+            started, timeout_us = self.run.started, self.call.settings.timeout_us
+            assert started is not None
+            self.info = StepInfo(
+                run_id=started.id,
+                uid=self.run.uid,
+                key=self.key,
+                attempt=self.number,
+                max_attempts=self.call.retries + 1,
+                user=started.user,
+                traceparent=started.trace,
+                deadline=None if timeout_us is None else self.began_at + timeout_us,
+                on_heartbeat=functools.partial(self.stepper.heartbeat, self),
+            )
+            if self.stopped:
+                self.info.stop(self.stopped)
+        return self.info
 
 
 class Stepper:
@@ -109,7 +135,7 @@ class Stepper:
 
     def run(self, run: HotRun, pending: PendingStep, number: int) -> None:
         """Begin the attempt. Its place was reserved."""
-        attempt = Attempt(run, pending, number)
+        attempt = Attempt(self, run, pending, number)
         self._attempts[run.uid, pending.key] = attempt
         context = pending.context.copy()
         attempt.task = self._home.loop.create_task(self._execute(attempt), context=context)
@@ -149,7 +175,7 @@ class Stepper:
     async def _execute(self, attempt: Attempt) -> None:
         home, call = self._home, attempt.call
         attempt.is_begun = True
-        began_at = home.clock.now_us()
+        began_at = attempt.began_at = home.clock.now_us()
         if attempt.stopped:
             self._ended(attempt, began_at, None, asyncio.CancelledError())
             return
@@ -159,13 +185,13 @@ class Stepper:
             return
         settings = call.settings
         try:
-            info = attempt.info = self._info(attempt, began_at)
-            entered_step(info)
+            entered_step(attempt)
             if settings.timeout_us is not None:
                 attempt.alarm = home.loop.call_later(settings.timeout_us / 1e6, self._expire, attempt, "timeout")
             if settings.heartbeat_timeout_us is not None:
                 self._expect_heartbeat(attempt)
-            value = await self._invoke(attempt)
+            plain = not call.is_async or settings.executor is not None
+            value = await (self._invoke_elsewhere(attempt) if plain else call.invoke())
             raw = call.encode_result(value)
         except asyncio.CancelledError as error:
             self._ended(attempt, began_at, None, self._cause(attempt, error))
@@ -178,7 +204,8 @@ class Stepper:
             late = attempt.stopped in {"timeout", "heartbeat"}
             self._ended(attempt, began_at, None if late else raw, self._cause(attempt, None) if late else None)
 
-    async def _invoke(self, attempt: Attempt) -> Any:
+    async def _invoke_elsewhere(self, attempt: Attempt) -> Any:
+        """In a thread, or in the executor the step names."""
         call = attempt.call
         if call.settings.executor is not None:
             executor = self._executors.get(call.settings.executor)
@@ -187,27 +214,8 @@ class Stepper:
                 raise InvalidSetting(f"executor of step {call.function!r}", call.settings.executor, f"one of: {known}")
             function, arguments = call.remote()
             return await self._home.loop.run_in_executor(executor, function, *arguments)
-        if call.is_async:
-            return await call.invoke()
         value = await self._threads.run(contextvars.copy_context(), call.invoke)
         return await value if asyncio.iscoroutine(value) else value  # a closure such as `lambda: client.get(url)`
-
-    def _info(self, attempt: Attempt, began_at: int) -> StepInfo:
-        run, call = attempt.run, attempt.call
-        started = run.started
-        assert started is not None
-        timeout_us = call.settings.timeout_us
-        return StepInfo(
-            run_id=started.id,
-            uid=run.uid,
-            key=attempt.key,
-            attempt=attempt.number,
-            max_attempts=call.retries + 1,
-            user=started.user,
-            traceparent=started.trace,
-            deadline=None if timeout_us is None else began_at + timeout_us,
-            on_heartbeat=lambda progress: self._heartbeat(attempt, progress),
-        )
 
     # --- timeouts and heartbeats --------------------------------------------------------------------------------------
 
@@ -222,7 +230,7 @@ class Stepper:
                 attempt.pulse.cancel()
             attempt.pulse = self._home.loop.call_later(limit_us / 1e6, self._expire, attempt, "heartbeat")
 
-    def _heartbeat(self, attempt: Attempt, progress: object) -> None:
+    def heartbeat(self, attempt: Attempt, progress: object) -> None:
         """Called by the step, from its task or its thread."""
         raw = None if progress is None else encode(progress)
         try:
@@ -303,5 +311,7 @@ class Stepper:
             attempt.pulse.cancel()
         if self._attempts.get((attempt.run.uid, attempt.key)) is attempt:
             del self._attempts[attempt.run.uid, attempt.key]
-        attempt.task = attempt.info = None  # both lead back here: without this each step is garbage only a collector finds
+        attempt.task = attempt.info = (
+            None  # both lead back here: without this each step is garbage only a collector finds
+        )
         self.release()

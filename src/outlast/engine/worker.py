@@ -199,6 +199,7 @@ class Worker:
         assert home is not None
         me = self.id
         look = self.last_look = await store.look(self.claiming(1))
+        self.engine.clock.catch_up(look.now)
         if look.mail:
             await home.read_mail(look.mail)
         free = min(home.free, CLAIM_AT_MOST)
@@ -232,7 +233,9 @@ class Worker:
                 await self._register()
             except Exception as error:
                 log = self.engine.log
-                log.warning("worker %s cannot come back yet: %s", old, error, exc_info=not isinstance(error, StoreError))
+                log.warning(
+                    "worker %s cannot come back yet: %s", old, error, exc_info=not isinstance(error, StoreError)
+                )
                 await asyncio.sleep(FLOOR_S)
 
     # --- leaving ------------------------------------------------------------------------------------------------------
@@ -245,7 +248,9 @@ class Worker:
         engine, home = self.engine, self.home
         self._unsubscribe()
         home.stepper.is_closed = True
-        await self._end_tasks("outlast-claims", "outlast-sweeps")  # what a claim still brings is handed back by `retire`
+        await self._end_tasks(
+            "outlast-claims", "outlast-sweeps"
+        )  # what a claim still brings is handed back by `retire`
         grace = self.settings.grace_us / 1e6 if grace_s is None else grace_s
         await self._let_steps_end(home, grace)
         left = home.stepper.stop_all("lost")
