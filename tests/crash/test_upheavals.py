@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import threading
+import time
 import uuid
 
 import pytest
 
 from outlast.authoring.context import Context
 from outlast.authoring.module import Module
-from outlast.core.events import RunCompleted, RunSuspended, StepLost, StepSucceeded
+from outlast.core.events import RunCompleted, RunSuspended, SleepStarted, StepLost, StepSucceeded
 from outlast.core.states import RunStatus
 from outlast.engine.worker import WorkerSettings
 from outlast.errors import StoreUnavailable
@@ -39,6 +40,11 @@ async def chain(ctx: Context, length: int) -> list[int]:
 @flows.workflow
 async def held(ctx: Context, name: str) -> list[str]:
     return [await gated(name), await gated(name)]
+
+
+@flows.workflow
+async def asleep(ctx: Context, seconds: float) -> None:
+    await ctx.sleep(seconds)
 
 
 _gates: dict[str, asyncio.Event] = {}
@@ -127,6 +133,15 @@ async def test_a_start_whose_answer_is_lost_is_not_its_own_conflict(name) -> Non
         await one.store.lapse(one.worker.id)
         commit.fail(StoreUnavailable(one.store.url, "the answer is lost"))
         uid = await starting
+        assert type(await one.end_of(uid)) is RunCompleted
+
+
+async def test_a_store_whose_clock_jumps_ahead_takes_its_workers_along(name) -> None:
+    """When the store's clock jumps forward, sleeps that are due by it end, though the lease is renewed much later."""
+    async with process(name, flows, lease_us=3_600_000_000) as one:
+        uid = await one.start(asleep, 600.0)
+        await until_event(one, uid, SleepStarted)
+        one.store._tables.clock = lambda: time.time_ns() // 1000 + 700_000_000
         assert type(await one.end_of(uid)) is RunCompleted
 
 
