@@ -18,7 +18,7 @@ from typing import Any
 
 from outlast.core.machine import Machine
 from tests.core.loop_programs import BY_HASH, PROGRAMS
-from tests.core.loop_runs import MAY_FAIL, Dice, Recording, as_body, iter_cuts, record
+from tests.core.loop_runs import MAY_FAIL, Dice, Recording, as_body, evict_at, iter_cuts, record
 from tests.core.machines import step
 
 Node = tuple[Any, ...]
@@ -57,8 +57,8 @@ GRAMMAR: dict[str, tuple[str, ...]] = {
 LEAVES = ("step", "failing", "sleep", "pause", "event")
 WEIGHTS = {"step": 4, "sequence": 6, "catch": 6, "failing": 1, "cancel_self": 1}
 """How often a construct is drawn, beside 2 for the others: such that most programs do not end at once."""
-DIFFERS = {"group", "condition"}
-"""asyncio 3.13 changed what these do: `TaskGroup`, and `Condition.wait`."""
+DIFFERS = {"group", "condition", "barrier"}
+"""asyncio 3.13 changed what these do: `TaskGroup`, and `Condition.wait`, by which a `Barrier` waits."""
 
 
 def make_program(rng: random.Random, depth: int, without: frozenset[str]) -> Node:
@@ -286,12 +286,14 @@ def make_case(seed: int, without: frozenset[str] = frozenset()) -> tuple[Node, D
 
 
 def run_case(program: Node, dice: Dice) -> Recording:
-    """Record the case, and compare it with its replays: of the whole, and of what three cuts leave."""
+    """Record the case, and compare it with its replays: of the whole, and of what three cuts leave. Evict it there."""
     body = as_body(lambda machine: Player(machine).play_all(program))
     recording = record(body, dice)
     lengths = {len(recording.journal), *random.Random(dice.seed).choices(range(1, len(recording.journal) + 1), k=3)}
     for asked, expected in iter_cuts(recording, body, iter(sorted(lengths))):
         assert asked == expected
+    for length in lengths:
+        assert evict_at(recording, body, length) == (0, [])
     return recording
 
 

@@ -23,6 +23,7 @@ from outlast.core.events import (
     RunCompleted,
     RunFailed,
     StepFailed,
+    StepStarted,
     StepSucceeded,
 )
 from outlast.core.machine import Machine
@@ -113,6 +114,14 @@ def _choose(machine: Machine, rng: random.Random, dice: Dice, now: int, moved: i
     if arguments and arguments[-1] == MAY_FAIL and rng.random() < dice.failures:
         return StepFailed(now, key, 1, ErrorRecord("StepError", "failed"))
     return StepSucceeded(now, key, 1, msgspec.Raw(msgspec.json.encode(key.upper())))
+
+
+def evict_at(recording: Recording, body: Body, length: int) -> tuple[int, list[str]]:
+    """Evict a body that has come as far as this part of the journal: how many coroutines would not die, and the
+    steps it asked for meanwhile."""
+    machine, _ = replay(body, recording.journal[:length])
+    survivors = machine.evict()
+    return survivors, [command.key for command in machine._commands if isinstance(command, StepStarted)]
 
 
 def iter_cuts(

@@ -30,6 +30,24 @@ from tests.core.eviction_bodies import (
 from tests.core.machines import make_machine, step, succeeded
 
 
+async def asend_in_a_loop(numbers: AsyncIterator[int]) -> None:
+    async for _ in numbers:
+        pass
+
+
+async def anext_with_a_default(numbers: AsyncIterator[int]) -> None:
+    await anext(numbers, None)
+
+
+async def in_another_generator(numbers: AsyncIterator[int]) -> None:
+    async def outer() -> AsyncIterator[int]:
+        async for number in numbers:
+            yield number
+
+    async for _ in outer():
+        pass
+
+
 def begin(body: Body, log: list[str]) -> Machine:
     async def bound(machine: Machine) -> bytes:
         await body(machine, log)
@@ -270,6 +288,36 @@ def test_a_coroutine_that_will_not_end_is_counted_and_kept() -> None:
     gc.collect()
     assert coroutine() is not None
     assert turns == told == 8
+
+
+@pytest.mark.parametrize("how", [asend_in_a_loop, anext_with_a_default, in_another_generator])
+@pytest.mark.parametrize("error", [None, ValueError("no")])
+def test_a_generator_that_waits_is_closed_where_it_waits(how, error) -> None:
+    """The body iterates it, and it waits inside: its `finally` runs once, in the closing, and with its body's."""
+    loop = BodyLoop(start_us=0)
+    log: list[str] = []
+
+    async def numbers() -> AsyncIterator[int]:
+        try:
+            await asyncio.sleep(5)
+            yield 1
+        finally:
+            log.append(f"closed in {type(running_body_loop()).__name__}")
+            if error is not None:
+                raise error
+
+    async def body() -> None:
+        try:
+            await how(numbers())
+        finally:
+            log.append("body")
+
+    loop.spawn_root(body())
+    loop.drain()
+    assert "in numbers" in loop.task_stacks()
+    assert loop.evict() == 0
+    gc.collect()
+    assert log == ["closed in BodyLoop", "body"]
 
 
 def test_a_generator_that_pauses_in_its_end_is_closed() -> None:

@@ -16,7 +16,7 @@ import pytest
 from outlast.errors import NonDeterminism
 from tests.core.loop_fuzz import DIFFERS, GRAMMAR, list_constructs, make_case, run_case
 from tests.core.loop_programs import BY_ADDRESS, PROGRAMS
-from tests.core.loop_runs import Dice, as_body, iter_cuts, record
+from tests.core.loop_runs import Dice, as_body, evict_at, iter_cuts, record
 from tests.core.machines import replay, step
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -54,6 +54,16 @@ def test_a_cancelled_run_replays_to_the_same_clean_up(program) -> None:
         recording = record(body, Dice(cancel_at, cancel_at=cancel_at))
         for asked, expected in iter_cuts(recording, body, range(1, len(recording.journal) + 1)):
             assert asked == expected
+
+
+# SPEC P7
+@pytest.mark.parametrize("program", PROGRAMS.values(), ids=list(PROGRAMS))
+def test_a_body_can_be_evicted_after_each_stimulus(program) -> None:
+    """Wherever it is parked, every coroutine of it ends, and asks for nothing."""
+    body = as_body(program)
+    recording = record(body, Dice(5))
+    for length in range(1, len(recording.journal) + 1):
+        assert evict_at(recording, body, length) == (0, [])
 
 
 @pytest.mark.parametrize("program", BY_ADDRESS.values(), ids=list(BY_ADDRESS))

@@ -13,10 +13,11 @@ import warnings
 from collections.abc import AsyncGenerator, Callable, Sequence
 from contextvars import Context
 from functools import partial
-from types import ModuleType
+from itertools import pairwise
+from types import AsyncGeneratorType, ModuleType
 from typing import Any, Final
 
-from outlast.core.loop.tasks import BodyTask
+from outlast.core.loop.tasks import BodyTask, iter_awaited
 from outlast.errors import BodyStopped
 
 __all__ = ["Muted", "close_body"]
@@ -46,7 +47,7 @@ def close_body(
         for task in reversed(tasks):
             task._log_destroy_pending = False  # type: ignore[attr-defined]  # noqa: SLF001 - as asyncio.gather does
             coro: Any = task.get_coro()
-            if not _close(task.context, coro.close, interrupts):
+            if not _close(task.context, partial(_close_coroutine, coro), interrupts):
                 survivors.append(coro)
         survivors += [it for it in generators if not _close(context, partial(_aclose, it), interrupts)]
         for task in tasks:
@@ -71,14 +72,31 @@ def _close(context: Context, close: Callable[[], object], interrupts: list[BaseE
     return False
 
 
+def _close_coroutine(coro: Any) -> None:
+    """Close it, and the async generators it waits for. RuntimeError: it goes on awaiting."""
+    # Up to 3.12 closing what waits for a generator leaves that where it waits, and "already running" for ever.
+    for driver, generator in reversed(list(pairwise(iter_awaited(coro)))):
+        if isinstance(generator, AsyncGeneratorType) and generator.ag_running:
+            _end(driver)
+    coro.close()
+
+
 def _aclose(generator: AsyncGenerator[Any, Any]) -> None:
     """Close it without a loop. RuntimeError: it goes on awaiting."""
     closing: Any = generator.aclose()
     try:
         closing.send(None)
+    except StopIteration:
+        return
+    _end(closing)
+
+
+def _end(driver: Any) -> None:
+    """Raise GeneratorExit where the generator waits that is driven by this `asend()` or `aclose()` object."""
+    try:
         for _ in range(_TRIES):
-            closing.throw(GeneratorExit)  # it awaited: it is told again where it waits
-    except (StopIteration, GeneratorExit):
+            driver.throw(GeneratorExit)
+    except (StopIteration, StopAsyncIteration, GeneratorExit):
         return
     raise RuntimeError("async generator ignored GeneratorExit")
 

@@ -15,7 +15,7 @@ from contextvars import Context
 from types import AsyncGeneratorType, CoroutineType, FrameType, GeneratorType
 from typing import Any, Final
 
-__all__ = ["BodyFuture", "BodyTask", "format_stacks"]
+__all__ = ["BodyFuture", "BodyTask", "format_stacks", "iter_awaited"]
 
 _SUSPENDABLE: Final[dict[type[object], tuple[str, str]]] = {
     CoroutineType: ("cr_frame", "cr_await"),
@@ -74,15 +74,28 @@ def format_stacks(tasks: Iterable[BodyTask]) -> str:
     return "\n".join(part.rstrip("\n") for part in parts)
 
 
-def _iter_frames(awaitable: Any) -> Iterator[FrameType]:
-    """The frames of a suspended coroutine and of all it awaits. `Task.get_stack` gives the first of them only."""
+def iter_awaited(awaitable: Any) -> Iterator[Any]:
+    """What it awaits, what that awaits, and so on; itself first. `Task.get_stack` sees the first of them only.
+
+    An async generator comes after the `asend()` object that drives it.
+    """
     while awaitable is not None:
-        if type(awaitable) not in _SUSPENDABLE:
+        yield awaitable
+        kind = type(awaitable)
+        if kind in _SUSPENDABLE:
+            awaitable = getattr(awaitable, _SUSPENDABLE[kind][1])
+        else:
             # An asend() or __await__() object does not say what it drives. The collector knows.
-            awaitable = next((it for it in gc.get_referents(awaitable) if type(it) in _SUSPENDABLE), None)
-            continue
-        frame_of, awaited_of = _SUSPENDABLE[type(awaitable)]
-        frame = getattr(awaitable, frame_of)
-        if frame is not None:
-            yield frame
-        awaitable = getattr(awaitable, awaited_of)
+            awaitable = next((it for it in gc.get_referents(awaitable) if _is_driven(it)), None)
+
+
+def _is_driven(it: Any) -> bool:
+    return type(it) in _SUSPENDABLE or type(it).__name__ == "async_generator_asend"
+
+
+def _iter_frames(awaitable: Any) -> Iterator[FrameType]:
+    for awaited in iter_awaited(awaitable):
+        if type(awaited) in _SUSPENDABLE:
+            frame = getattr(awaited, _SUSPENDABLE[type(awaited)][0])
+            if frame is not None:
+                yield frame
