@@ -68,23 +68,22 @@ class OpenSteps(dict[str, OpenStep]):
 
     def apply(self, event: Event | Reopening) -> None:
         """Fold one event of a journal."""
-        kind = type(event)
-        if kind is StepStarted:
-            self.start(event.key, event.attempt)  # type: ignore[union-attr]
-        elif kind is StepSucceeded or kind is StepCancelled:
-            self.pop(event.key, None)  # type: ignore[union-attr]
-        elif kind is StepFailed:
-            self._apply_failed(event)  # type: ignore[arg-type]
-        elif kind is AttemptStarted:
-            step = self.get(event.key)  # type: ignore[union-attr]
+        if type(event) is StepStarted:
+            self.start(event.key, event.attempt)
+        elif type(event) is StepSucceeded or type(event) is StepCancelled:
+            self.pop(event.key, None)
+        elif type(event) is StepFailed:
+            self._apply_failed(event)
+        elif type(event) is AttemptStarted:
+            step = self.get(event.key)
             if step is not None:
-                step.attempt, step.retry_at, step.is_waiting = event.attempt, None, False  # type: ignore[union-attr]
-        elif kind is StepLost:
-            step = self.get(event.key)  # type: ignore[union-attr]
+                step.attempt, step.retry_at, step.is_waiting = event.attempt, None, False
+        elif type(event) is StepLost:
+            step = self.get(event.key)
             if step is not None:
                 step.is_waiting = True
-        elif kind is Reopening:
-            self._apply_reopening(event)  # type: ignore[arg-type]
+        elif type(event) is Reopening:
+            self._apply_reopening(event)
 
     def _apply_failed(self, event: StepFailed) -> None:
         if event.retry_at is None:
@@ -100,8 +99,8 @@ class OpenSteps(dict[str, OpenStep]):
             step.retry_at, step.is_waiting = None, False
 
     def note_highest(self, events: Iterable[Event]) -> None:
-        """Before folding a spliced journal: the highest attempt of every key before its last `RunReopened`, dropped parts
-        included. A key that the present budget uses starts above it."""
+        """Before folding a spliced journal: the highest attempt of every key before its last `RunReopened`, dropped ones
+        too. A key that the present budget uses starts above it."""
         for event in events:
             if isinstance(event, StepStarted | AttemptStarted):
                 self._highest[event.key] = max(self._highest.get(event.key, 0), event.attempt)

@@ -16,7 +16,7 @@ it (`msgspec.Raw`), so that core never needs to know a user's types.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TypeAlias
+from typing import TypeAlias, TypeGuard, get_args
 
 import msgspec
 
@@ -37,6 +37,7 @@ __all__ = [
     "RunStarted",
     "RunSuspended",
     "RunTakenOver",
+    "SleepCancelled",
     "SleepStarted",
     "StateSet",
     "StepCancelled",
@@ -51,6 +52,7 @@ __all__ = [
     "TimerFired",
     "decode_events",
     "encode_events",
+    "is_command",
 ]
 
 NOTHING = msgspec.Raw(b"null")
@@ -76,7 +78,7 @@ class ErrorRecord(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class _Event(msgspec.Struct, frozen=True, omit_defaults=True, tag_field="event", gc=False):
-    """Common shape: tagged with the class's name, defaults left out. No event leads to itself, so none needs collecting."""
+    """Common shape: tagged with the class's name, defaults left out. None leads to itself, so none needs collecting."""
 
 
 # --- the run's beginning ----------------------------------------------------------------------------------------------
@@ -181,6 +183,12 @@ class SleepStarted(_Event, frozen=True):
     until: int
 
 
+class SleepCancelled(_Event, frozen=True):
+    """The body gave up on the wait: the timer will not fire."""
+
+    timer: int
+
+
 class StateSet(_Event, frozen=True):
     key: str
     value: msgspec.Raw
@@ -270,7 +278,7 @@ class RunResumed(_Event, frozen=True):
 
 
 class RunReopened(_Event, frozen=True):
-    """A failed run goes on. Events before number `cut` stand; after it only recorded successes do (`core.reopening`)."""
+    """A failed run goes on. Events before number `cut` stand; after it only successes do (`core.reopening`)."""
 
     at: int
     kind: str
@@ -283,6 +291,7 @@ Command: TypeAlias = (
     | StepReused
     | StepCancelled
     | SleepStarted
+    | SleepCancelled
     | StateSet
     | MilestoneReached
     | PatchApplied
@@ -303,8 +312,14 @@ Note: TypeAlias = (
 )
 Event: TypeAlias = Stimulus | Command | Note
 
-COMMANDS = frozenset(Command.__args__)  # type: ignore[attr-defined]
+COMMANDS: frozenset[type] = frozenset(get_args(Command))
 OUTCOMES = frozenset({RunCompleted, RunFailed, RunCancelled})
+
+
+def is_command(event: object) -> TypeGuard[Command]:
+    """Whether a replay compares it with what the body asks for."""
+    return type(event) in COMMANDS
+
 
 _encoder = msgspec.json.Encoder()
 _decoder = msgspec.json.Decoder(list[Event])

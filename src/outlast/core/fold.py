@@ -8,7 +8,7 @@ journal has a picture. An event without a time of its own happened when its entr
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, ClassVar, Protocol, get_args
+from typing import Any, ClassVar, Protocol
 
 from outlast.core.events import (
     AttemptStarted,
@@ -23,6 +23,7 @@ from outlast.core.events import (
     RunStarted,
     RunSuspended,
     RunTakenOver,
+    SleepCancelled,
     SleepStarted,
     StateSet,
     StepCancelled,
@@ -70,10 +71,8 @@ def fold(journal: Journal) -> RunView:
 
 def time_of(event: Event | Reopening, written_at: int) -> int:
     """When it happened; an event without a time of its own happened when its entry was written."""
-    return event.at if type(event) in _TIMED else written_at  # type: ignore[union-attr]
-
-
-_TIMED = frozenset(kind for kind in (*get_args(Event), Reopening) if "at" in kind.__struct_fields__)
+    at: int = getattr(event, "at", written_at)
+    return at
 
 
 class Fold:
@@ -95,12 +94,9 @@ class Fold:
     def apply(self, event: Event, at: int) -> None:
         """Take the next event of the run, from an entry that was written `at`."""
         self._told.append((event, at))
-        kind = type(event)
-        if kind is StepStarted or kind is AttemptStarted:
-            key, attempt = event.key, event.attempt  # type: ignore[union-attr]
-            if attempt > self._highest.get(key, 0):
-                self._highest[key] = attempt
-        if kind is RunReopened:
+        if type(event) is StepStarted or type(event) is AttemptStarted:
+            self._highest[event.key] = max(event.attempt, self._highest.get(event.key, 0))
+        if type(event) is RunReopened:
             self._retell()
         else:
             self._take(event, at)
@@ -191,6 +187,9 @@ class Fold:
 
     # --- what else a body asks for ------------------------------------------------------------------------------------
 
+    def _take_sleep_cancelled(self, event: SleepCancelled) -> None:
+        self.view.sleeps.pop(event.timer, None)
+
     def _take_sleep_started(self, event: SleepStarted) -> None:
         self.view.sleeps[event.timer] = event.until
 
@@ -274,6 +273,7 @@ class Fold:
         StepProgressed: _take_step_progressed,
         StepLost: _take_step_lost,
         StepCancelled: _take_step_cancelled,
+        SleepCancelled: _take_sleep_cancelled,
         SleepStarted: _take_sleep_started,
         TimerFired: _take_timer_fired,
         StateSet: _take_state_set,

@@ -22,7 +22,6 @@ __all__ = [
     "child_uid",
     "invocation_id",
     "signal_id",
-    "step_key",
     "take_key",
     "uuid7",
 ]
@@ -75,13 +74,8 @@ def _shorten(value: object) -> str:
     return text if len(text) <= 120 else f"{text[:117]}..."
 
 
-def step_key(name: str, use: int) -> str:
-    """The key of a name's use in a run, from 0: `charge`, `charge#1`, `charge#2`."""
-    return f"{name}#{use}" if use else name
-
-
 def take_key(used: dict[str, int], name: str) -> str:
-    """The next free key of `name`; counts it in `used`, which is one run's own."""
+    """The next free key of `name`, `charge`, `charge#1`, `charge#2`; counts it in `used`, which is one run's own."""
     use = used.get(name, 0)
     used[name] = use + 1
     return f"{name}#{use}" if use else name

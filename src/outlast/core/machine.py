@@ -1,14 +1,15 @@
 """The machine: one run's body on its own loop. Feed it a stimulus, get the commands the body answers with. Layer: core.
 
-It does no I/O, reads no clock and draws no randomness: times come with the stimuli, seeds with `RunStarted`. What always
-holds: the same `RunStarted` and the same stimuli in the same order give the same commands (invariant 8). So the machine
-does not know whether it runs live or again; only on a replay it is told which commands are expected, and compares.
+It does no I/O, reads no clock and draws no randomness: times come with the stimuli, seeds with `RunStarted`. What
+always holds: the same `RunStarted` and the same stimuli in the same order give the same commands (invariant 8). So a
+body cannot know whether it runs live or again; a replay (`core.replay`) compares its commands with those on record.
 
 Authoring calls the methods under "what a body asks for", from inside the body; the engine calls the rest.
 """
 
 from __future__ import annotations
 
+import asyncio
 import contextvars
 import traceback
 import uuid
@@ -30,6 +31,7 @@ from outlast.core.events import (
     RunCompleted,
     RunFailed,
     RunStarted,
+    SleepCancelled,
     SleepStarted,
     StateSet,
     StepCancelled,
@@ -40,6 +42,7 @@ from outlast.core.events import (
     Stimulus,
     TimerFired,
 )
+from outlast.core.keys import take_key
 from outlast.core.loop import BodyFuture, BodyLoop, BodyTask, BodyTimer
 from outlast.core.reopening import Fact, Reopening
 from outlast.errors import NonDeterminism
@@ -51,7 +54,7 @@ STEP_MARK = "__outlast_step__"
 
 
 class StepCall(Protocol):
-    """What authoring knows of one call of a step. The machine reads these; the engine, which carries the step out, more."""
+    """What the machine reads of one call of a step. The engine, which carries the step out, reads more."""
 
     @property
     def name(self) -> str:
@@ -59,16 +62,24 @@ class StepCall(Protocol):
         ...
 
     @property
-    def function(self) -> str: ...
+    def function(self) -> str:
+        """Registered name of what is to run."""
+        ...
 
     @property
-    def kind(self) -> str: ...
+    def kind(self) -> str:
+        """`step` or `closure`."""
+        ...
 
     @property
-    def arguments(self) -> bytes: ...
+    def arguments(self) -> bytes:
+        """As JSON, defaults included."""
+        ...
 
     @property
-    def retries(self) -> int: ...
+    def retries(self) -> int:
+        """Attempts beyond the first."""
+        ...
 
     def same_arguments(self, recorded: bytes) -> bool:
         """Whether this call's explicit arguments are those on record."""
@@ -149,19 +160,18 @@ class Machine:
         """
         self._stimulus = stimulus
         self.loop.advance_to(stimulus.at)
-        kind = type(stimulus)
-        if kind is StepSucceeded:
-            self._take_outcome(stimulus, stimulus.value)  # type: ignore[union-attr]
-        elif kind is StepFailed:
-            self._take_outcome(stimulus, stimulus.error)  # type: ignore[union-attr]
-        elif kind is TimerFired:
-            self._take_timer(stimulus)  # type: ignore[arg-type]
-        else:
-            self._take_cancel(stimulus)  # type: ignore[arg-type]
+        if type(stimulus) is StepSucceeded:
+            self._take_outcome(stimulus, stimulus.value)
+        elif type(stimulus) is StepFailed:
+            self._take_outcome(stimulus, stimulus.error)
+        elif type(stimulus) is TimerFired:
+            self._take_timer(stimulus)
+        elif type(stimulus) is CancelRequested:
+            self._take_cancel(stimulus)
         return self._settle()
 
     def reopen(self, reopening: Reopening) -> list[Command]:
-        """Go on from where a `retry()` cut the journal: kept successes answer at once, those already asked for first."""
+        """Go on from where a `retry()` cut the journal: kept successes answer at once, those asked for already first."""
         self._stimulus = reopening
         self.loop.advance_to(reopening.at)
         self._facts = dict(reopening.facts)
@@ -195,10 +205,7 @@ class Machine:
         """Start a durable step. Its future's result is the outcome: JSON bytes (`msgspec.Raw`), or an `ErrorRecord`."""
         loop = self.loop
         future = loop.create_future()  # first: while the body is evicted this raises GeneratorExit
-        name = call.name
-        count = self._names.get(name, 0)
-        self._names[name] = count + 1
-        key = name if count == 0 else f"{name}#{count}"
+        key = take_key(self._names, call.name)
         pending = PendingStep(key, call, future, contextvars.copy_context())
         arguments = msgspec.Raw(call.arguments)
         fact = self._facts.pop(key, None) if self._facts else None
@@ -224,15 +231,23 @@ class Machine:
         """A durable timer people can see. One whose future is cancelled will not wake the run."""
         future = self.loop.create_future()
         handle = self.loop.call_at((until_us - self.loop.start_us) / 1_000_000, _wake, future)
-        future.add_done_callback(lambda _: handle.cancel())
         self._emit(SleepStarted(handle.ordinal, until_us))
+
+        def ended(slept: asyncio.Future[Any]) -> None:
+            if slept.cancelled() and not self.loop.closing:
+                handle.cancel()
+                self._emit(SleepCancelled(handle.ordinal))
+
+        future.add_done_callback(ended)
         return future
 
     def set_state(self, key: str, value: bytes) -> None:
+        """Set a value of the run's own, as JSON; it rides in the entry at hand."""
         self.state[key] = value
         self._emit(StateSet(key, msgspec.Raw(value)))
 
     def reach_milestone(self, name: str) -> None:
+        """Leave a named mark on the timeline."""
         self._emit(MilestoneReached(name))
 
     def patched(self, id: str) -> bool:
@@ -355,15 +370,14 @@ def _wake(future: BodyFuture) -> None:
         future.set_result(None)
 
 
-def describe(command: Event | Reopening | None) -> str:
-    if command is None:
-        return "nothing more"
-    if isinstance(command, StepStarted | StepReused):
-        arguments = bytes(command.arguments).decode(errors="replace")
+def describe(event: Event | Reopening) -> str:
+    """In a few words, for messages about a body that left its journal."""
+    if isinstance(event, StepStarted | StepReused):
+        arguments = bytes(event.arguments).decode(errors="replace")
         shown = arguments if len(arguments) <= 300 else f"{arguments[:300]}…"
-        return f"{command.kind} {command.key!r} = {command.function}({shown})"
-    fields = ", ".join(f"{name}={getattr(command, name)!r}" for name in command.__struct_fields__)
-    return f"{type(command).__name__}({fields})"[:400]
+        return f"{event.kind} {event.key!r} = {event.function}({shown})"
+    fields = ", ".join(f"{name}={getattr(event, name)!r}" for name in event.__struct_fields__)
+    return f"{type(event).__name__}({fields})"[:400]
 
 
 def _failed_steps(error: BaseException) -> list[str]:

@@ -8,7 +8,7 @@ if it had not been, but for the numbers of attempts, which never begin anew: an 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeGuard, final
 
 import msgspec
 
@@ -22,13 +22,14 @@ from outlast.core.events import (
     StepReused,
     StepStarted,
     StepSucceeded,
+    Stimulus,
     TimerFired,
 )
 
 if TYPE_CHECKING:
     from outlast.core.machine import StepCall
 
-__all__ = ["Fact", "Reopening", "find_cut", "splice"]
+__all__ = ["Fact", "Reopening", "find_cut", "is_stimulus", "splice"]
 
 
 class Fact(msgspec.Struct, frozen=True):
@@ -44,6 +45,7 @@ class Fact(msgspec.Struct, frozen=True):
         return self.function == call.function and self.kind == call.kind and call.same_arguments(self.arguments)
 
 
+@final
 class Reopening(msgspec.Struct, frozen=True):
     """Stands in the spliced journal where `RunReopened` stands in the journal."""
 
@@ -71,7 +73,7 @@ def find_cut(events: Sequence[Event]) -> int:
     return last + 1
 
 
-def is_stimulus(event: Event) -> bool:
+def is_stimulus(event: Event | Reopening) -> TypeGuard[Stimulus]:
     """Whether the event moved the body."""
     if isinstance(event, StepFailed):
         return event.retry_at is None

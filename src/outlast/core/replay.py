@@ -12,7 +12,6 @@ import collections
 from collections.abc import Iterable
 
 from outlast.core.events import (
-    COMMANDS,
     Command,
     Event,
     PatchApplied,
@@ -21,6 +20,7 @@ from outlast.core.events import (
     StepReused,
     StepStarted,
     Stimulus,
+    is_command,
 )
 from outlast.core.machine import Machine, StepCall, describe
 from outlast.core.reopening import Reopening, is_stimulus
@@ -81,7 +81,7 @@ def _move(machine: Machine, stimulus: Stimulus | Reopening | None) -> list[Comma
         return machine.begin()
     if type(stimulus) is Reopening:
         return machine.reopen(stimulus)
-    return machine.feed(stimulus)  # type: ignore[arg-type]
+    return machine.feed(stimulus)
 
 
 def _group(events: Iterable[Event | Reopening]) -> collections.deque[Group]:
@@ -89,12 +89,11 @@ def _group(events: Iterable[Event | Reopening]) -> collections.deque[Group]:
     commands: list[Command] = []
     groups: collections.deque[Group] = collections.deque([(None, commands)])
     for event in events:
-        kind = type(event)
-        if kind in COMMANDS:
-            commands.append(event)  # type: ignore[arg-type]
-        elif kind is Reopening or is_stimulus(event):  # type: ignore[arg-type]
+        if is_command(event):
+            commands.append(event)
+        elif type(event) is Reopening or is_stimulus(event):
             commands = []
-            groups.append((event, commands))  # type: ignore[arg-type]
+            groups.append((event, commands))
     return groups
 
 
