@@ -99,8 +99,8 @@ class OpenSteps(dict[str, OpenStep]):
             step.retry_at, step.is_waiting = None, False
 
     def note_highest(self, events: Iterable[Event]) -> None:
-        """Before folding a spliced journal: the highest attempt of every key before its last `RunReopened`, dropped ones
-        too. A key that the present budget uses starts above it."""
+        """Before folding a spliced journal: the highest attempt of every key before its last `RunReopened`, also where
+        it was dropped. A key that the present budget uses starts above it."""
         for event in events:
             if isinstance(event, StepStarted | AttemptStarted):
                 self._highest[event.key] = max(self._highest.get(event.key, 0), event.attempt)

@@ -171,7 +171,7 @@ class Machine:
         return self._settle()
 
     def reopen(self, reopening: Reopening) -> list[Command]:
-        """Go on from where a `retry()` cut the journal: kept successes answer at once, those asked for already first."""
+        """Go on from where a `retry()` cut the journal: kept successes answer at once, those being waited for first."""
         self._stimulus = reopening
         self.loop.advance_to(reopening.at)
         self._facts = dict(reopening.facts)
