@@ -15,6 +15,7 @@ from outlast.core.events import (
     RunCancelled,
     RunCompleted,
     RunFailed,
+    SleepCancelled,
     SleepStarted,
     StateSet,
     StepCancelled,
@@ -138,6 +139,32 @@ def test_timers_fire_by_ordinal_and_move_time() -> None:  # SPEC W1
     recorder.feed("timer")
     assert isinstance(recorder.journal[-2], StepCancelled)
     assert bytes(recorder.journal[-1].output) == b"7000000"
+
+
+def test_a_sleep_that_is_given_up_says_so_and_wakes_nobody() -> None:
+    """Of two waits the earlier wins: the other is on record as cancelled, and its timer does not fire."""
+
+    async def body(machine: Machine) -> bytes:
+        done, others = await asyncio.wait(
+            [asyncio.create_task(_sleep(machine, seconds)) for seconds in (3600, 1)], return_when="FIRST_COMPLETED"
+        )
+        for other in others:
+            other.cancel()
+        await asyncio.wait(others)
+        await step(machine, "after")
+        return b"1"
+
+    recorder = Recorder(body).feed("timer")
+    started = [event for event in recorder.journal if isinstance(event, SleepStarted)]
+    (cancelled,) = [event for event in recorder.journal if isinstance(event, SleepCancelled)]
+    assert cancelled.timer == started[0].timer
+    assert recorder.machine.next_timer() is None
+    _, beyond = replay(body, recorder.journal)
+    assert beyond == []
+
+
+async def _sleep(machine: Machine, seconds: int) -> None:
+    await machine.start_sleep(START_US + seconds * 1_000_000)
 
 
 def test_marks_and_state_ride_in_the_entry_at_hand() -> None:

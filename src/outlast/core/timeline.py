@@ -27,6 +27,7 @@ from outlast.core.events import (
     RunStarted,
     RunSuspended,
     RunTakenOver,
+    SleepCancelled,
     SleepStarted,
     StateSet,
     StepCancelled,
@@ -64,6 +65,7 @@ class Kind(enum.StrEnum):
     """How an attempt ended that the body had given up on."""
     SLEEPING = "sleeping"
     SLEPT = "slept"
+    SLEEP_CANCELLED = "sleep_cancelled"
     TIMER = "timer"
     """A timer of plain asyncio was due."""
     STATE = "state"
@@ -170,6 +172,7 @@ _TELLERS: dict[type, Callable[[Any], tuple[Kind, dict[str, Any]]]] = {
         {**_of_attempt(event), "value": None if event.error else event.value, "error": event.error},
     ),
     SleepStarted: lambda event: (Kind.SLEEPING, {"until": event.until}),
+    SleepCancelled: lambda _event: (Kind.SLEEP_CANCELLED, {}),
     TimerFired: lambda _event: (Kind.TIMER, {}),
     StateSet: lambda event: (Kind.STATE, {"name": event.key, "value": event.value}),
     MilestoneReached: lambda event: (Kind.MILESTONE, {"name": event.name}),

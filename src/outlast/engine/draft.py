@@ -18,6 +18,7 @@ from outlast.core.events import (
     RunCompleted,
     RunFailed,
     RunSuspended,
+    SleepCancelled,
     SleepStarted,
     StepCancelled,
     StepStarted,
@@ -65,6 +66,8 @@ class Draft:
                 command = self._place(run, machine, command)  # type: ignore[arg-type]
             elif kind is StepCancelled:
                 self._give_up(run, command.key)  # type: ignore[union-attr]
+            elif kind is SleepCancelled:
+                run.sleeps.pop(command.timer, None)  # type: ignore[union-attr]
             elif kind is SleepStarted:
                 run.sleeps[command.timer] = command.until  # type: ignore[union-attr]
             self.events.append(command)

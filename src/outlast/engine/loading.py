@@ -27,6 +27,7 @@ from outlast.core.events import (
     RunStarted,
     RunSuspended,
     RunTakenOver,
+    SleepCancelled,
     SleepStarted,
     StepFailed,
     StepLost,
@@ -366,7 +367,7 @@ def _current(raw: Sequence[Event], run: HotRun, is_reload: bool) -> Sequence[Eve
         steps.apply(event)
         if type(event) is SleepStarted:
             sleeps[event.timer] = event.until
-        elif type(event) is TimerFired:
+        elif type(event) is TimerFired or type(event) is SleepCancelled:
             sleeps.pop(event.timer, None)
     for event in raw:
         kind = type(event)
