@@ -12,18 +12,18 @@ import msgspec
 from outlast.core.states import RunStatus
 
 __all__ = [
-    "Effects",
     "LANDED",
+    "REFUSED",
+    "STALE",
+    "Effects",
     "NewMessage",
     "NewRun",
     "NewTask",
     "NewWait",
     "Outcome",
     "Progress",
-    "REFUSED",
     "Release",
     "RowChange",
-    "STALE",
     "Send",
     "Verdict",
 ]
@@ -58,6 +58,8 @@ class NewRun(msgspec.Struct, frozen=True, gc=False):
 
 
 class NewMessage(msgspec.Struct, frozen=True, gc=False):
+    """What somebody outside a run has to say to it. Its owner, and nobody else, turns it into an event."""
+
     id: str
     """Chosen before the first try, so that a repeated send counts once."""
     kind: str
@@ -175,16 +177,20 @@ class Progress(msgspec.Struct, frozen=True, gc=False):
 
 
 class Verdict(enum.Enum):
+    """What became of one `Progress`."""
+
     LANDED = "landed"
     STALE = "stale"
     """Position taken by another, or the mark before it is not what the writer knew. Nothing of it happened."""
     TAKEN = "taken"
-    """A start, of the run itself or of a child, whose id another run holds: `Outcome.holder`. Nothing of it happened."""
+    """A start, of the run or of a child, whose id another run holds: `Outcome.holder`. Nothing of it happened."""
     REFUSED = "refused"
     """`Effects.unowned` did not hold. Nothing of it happened."""
 
 
 class Outcome(msgspec.Struct, frozen=True):
+    """The store's answer to one `Progress`."""
+
     verdict: Verdict
     holder: str | None = None
     """uid of the run that holds the id, with TAKEN."""

@@ -67,6 +67,8 @@ def recovery_delay_us(recoveries: int) -> int:
 
 
 class Entry(msgspec.Struct, frozen=True, gc=False):
+    """One entry of a run's journal, as it lies there."""
+
     seq: int
     at: int
     writer: str
@@ -76,6 +78,8 @@ class Entry(msgspec.Struct, frozen=True, gc=False):
 
 
 class Message(msgspec.Struct, frozen=True, gc=False):
+    """One message in a run's inbox, unread."""
+
     no: int
     """Its place in the run's mail: gapless, in the order of commits."""
     id: str
@@ -94,6 +98,9 @@ class Inbox(msgspec.Struct, frozen=True):
 
 
 class RunRow(msgspec.Struct, frozen=True):
+    """A run as its row shows it: never behind when it is parked, suspended or ended, and as its owner took it while it
+    is hot."""
+
     uid: str
     id: str
     workflow: str
@@ -141,6 +148,8 @@ class RunQuery(msgspec.Struct, frozen=True):
 
 
 class WorkerRow(msgspec.Struct, frozen=True):
+    """One incarnation of a worker. `register` takes it without `expires_at` and `dead_at`."""
+
     id: str
     """New for each incarnation: a worker that was fenced comes back under another."""
     host: str
@@ -157,6 +166,8 @@ class WorkerRow(msgspec.Struct, frozen=True):
 
 
 class Claiming(msgspec.Struct, frozen=True):
+    """Who wants to work, and what."""
+
     worker: str
     queues: tuple[str, ...]
     deploy: str
@@ -167,6 +178,8 @@ class Claiming(msgspec.Struct, frozen=True):
 
 
 class ClaimedRun(msgspec.Struct, frozen=True):
+    """A run that was given to a worker. Its `epoch` names this ownership, and no later one."""
+
     uid: str
     epoch: int
     recoveries: int
@@ -174,6 +187,8 @@ class ClaimedRun(msgspec.Struct, frozen=True):
 
 
 class OwnedRun(msgspec.Struct, frozen=True):
+    """A run whose row names the worker that asks, and under which epoch."""
+
     uid: str
     epoch: int
 
@@ -194,6 +209,8 @@ class Look(msgspec.Struct, frozen=True):
 
 
 class Sent(msgspec.Struct, frozen=True):
+    """What became of a message."""
+
     verdict: str
     """`sent`, `duplicate` (its id is in the inbox already), `ended` or `missing`."""
     uid: str | None = None
@@ -201,6 +218,8 @@ class Sent(msgspec.Struct, frozen=True):
 
 
 class Reaped(msgspec.Struct, frozen=True):
+    """A worker that was found dead, and how many runs were taken from it this time."""
+
     worker: str
     runs: int
     done: bool
@@ -208,6 +227,8 @@ class Reaped(msgspec.Struct, frozen=True):
 
 
 class ClaimedTask(msgspec.Struct, frozen=True):
+    """One attempt of a queued step, given to a worker. It counts as started."""
+
     run: str
     key: str
     attempt: int
@@ -218,6 +239,8 @@ class ClaimedTask(msgspec.Struct, frozen=True):
 
 
 class TaskOutcome(msgspec.Struct, frozen=True):
+    """How that attempt ended."""
+
     run: str
     key: str
     attempt: int
@@ -226,6 +249,8 @@ class TaskOutcome(msgspec.Struct, frozen=True):
 
 
 class WaitRow(msgspec.Struct, frozen=True):
+    """An open wait, and the run that waits."""
+
     run: str
     run_id: str
     workflow: str

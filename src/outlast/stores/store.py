@@ -1,4 +1,4 @@
-"""What the engine asks of a store. Layer: stores. What they exchange is in `progress` and `records`, and named here too.
+"""What the engine asks of a store; what they exchange (`progress`, `records`) can be had from here too. Layer: stores.
 
 One protocol, one contract suite (`tests/stores/contract`), many backends. The words are DESIGN's: a run moves only by
 `commit`; a late writer is refused by one of three fences (the worker's own row; the entry's position together with the
@@ -107,7 +107,7 @@ class Store(Protocol):
     async def open(self) -> None:
         """Connect, and bring the schema up to date. Two processes that do so at once are safe.
 
-        Raises: `SchemaTooNew` for a store that a newer release wrote; `StoreCorrupt`, `StoreReadOnly`, `StoreUnavailable`.
+        Raises: `SchemaTooNew` for a store of a newer release; `StoreCorrupt`, `StoreReadOnly`, `StoreUnavailable`.
         """
         ...
 
@@ -153,7 +153,9 @@ class Store(Protocol):
         """
         ...
 
-    async def list_workers(self) -> list[WorkerRow]: ...
+    async def list_workers(self) -> list[WorkerRow]:
+        """All workers that have a row: alive, lapsed, or dead and not wholly reaped."""
+        ...
 
     async def look(self, claiming: Claiming) -> Look:
         """One cheap statement."""
@@ -167,10 +169,10 @@ class Store(Protocol):
         Atomic:  each run's entry and effects all happen, or none do.
         Refuses: per run as `Verdict` says; `Fenced`, the whole batch, for a worker that lost its lease.
                  `worker_id=None` is a client: it may only start and write with `Effects.unowned`; else `ValueError`.
-        Repeats: a commit that landed before is recognised by its mark and answered LANDED. A repeated park does nothing.
+        Repeats: a commit that landed before is recognised by its mark: LANDED. A repeated park does nothing.
         Durable: once this returns, a power cut does not undo it.
-        Raises:  `StoreRefused` when the store cannot take some entry of the batch (nothing landed; halve it to find which);
-                 `StoreUnavailable` when it is not known whether it landed (send the same again).
+        Raises:  `StoreRefused` when the store cannot take some entry of the batch (nothing landed; halve it to find
+                 which); `StoreUnavailable` when it is not known whether it landed (send the same again).
         """
         ...
 
@@ -183,7 +185,7 @@ class Store(Protocol):
         ...
 
     async def adopt(self, worker_id: str, uid: str, epoch: int) -> ClaimedRun | None:
-        """Own again a run this worker owns and did not know of, under `epoch+1`. None: not so any more. Raises `Fenced`."""
+        """Own anew, under `epoch+1`, a run this worker owns without knowing it. None: it does not. Raises `Fenced`."""
         ...
 
     async def read_journal(self, uid: str, *, after: int = -1, limit: int = 1000) -> list[Entry]:
@@ -205,12 +207,16 @@ class Store(Protocol):
         """The run that holds this id."""
         ...
 
-    async def find_uid(self, uid: str) -> RunRow | None: ...
+    async def find_uid(self, uid: str) -> RunRow | None:
+        """The run with this uid, whoever holds its id now."""
+        ...
 
-    async def list_runs(self, query: RunQuery) -> list[RunRow]: ...
+    async def list_runs(self, query: RunQuery) -> list[RunRow]:
+        """One page of the runs that fit, newest first."""
+        ...
 
     async def delete_run(self, uid: str) -> bool:
-        """Delete an ended, unowned run and all that is its own. False: it is not ended, or its root is not. Missing: True."""
+        """Delete an ended, unowned run and all that is its own; False: it or its root has not ended. Missing: True."""
         ...
 
     async def prune(self, statuses: Sequence[RunStatus], finished_before: int, limit: int = 500) -> int:
@@ -234,7 +240,7 @@ class Store(Protocol):
     async def renew_tasks(
         self, worker_id: str, held: Sequence[tuple[str, str, int, bytes]], lease_us: int
     ) -> list[tuple[str, str, int]]:
-        """Extend the leases of held tasks (run, key, attempt, progress). Answers those to give up: stopped, or not ours."""
+        """Extend the leases of held tasks (run, key, attempt, progress); answers those to give up: stopped, or lost."""
         ...
 
     async def complete_task(self, worker_id: str, outcome: TaskOutcome) -> bool:

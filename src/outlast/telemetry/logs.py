@@ -13,7 +13,16 @@ from typing import TypedDict
 
 from outlast.core.events import ErrorRecord, RunStarted
 
-__all__ = ["ENGINE", "STEPS", "Fields", "fields", "log_outcome_dropped", "log_run_failed", "log_step_failed", "one_line"]
+__all__ = [
+    "ENGINE",
+    "STEPS",
+    "Fields",
+    "fields",
+    "log_outcome_dropped",
+    "log_run_failed",
+    "log_step_failed",
+    "one_line",
+]
 
 ENGINE = logging.getLogger("outlast")
 """What the engine says of runs, workers and stores."""
