@@ -1,4 +1,4 @@
-"""The entry at hand: what happened, what the body asked for in answer, and what is to be done once it has landed. Layer: engine.
+"""The entry at hand: what happened, what the body asked for in answer, what is to be done about it. Layer: engine.
 
 What always holds: a place is reserved for each attempt the entry starts, and given back if the entry does not land; a
 step that was started and given up in one entry never runs.
@@ -6,7 +6,7 @@ step that was started and given up in one entry never runs.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 import msgspec
 
@@ -30,9 +30,13 @@ if TYPE_CHECKING:
     from outlast.core.machine import Machine, PendingStep
     from outlast.engine.hot import HotRun
 
-__all__ = ["ENDS", "Draft"]
+__all__ = ["Draft"]
 
-ENDS = {RunCompleted: RunStatus.COMPLETED, RunFailed: RunStatus.FAILED, RunCancelled: RunStatus.CANCELLED}
+ENDS: dict[type, RunStatus] = {
+    RunCompleted: RunStatus.COMPLETED,
+    RunFailed: RunStatus.FAILED,
+    RunCancelled: RunStatus.CANCELLED,
+}
 
 
 class Draft:
@@ -61,15 +65,15 @@ class Draft:
     def absorb(self, run: HotRun, machine: Machine, commands: list[Command]) -> None:
         """Take what the body asked for."""
         for command in commands:
-            kind = type(command)
-            if kind is StepStarted:
-                command = self._place(run, machine, command)  # type: ignore[arg-type]
-            elif kind is StepCancelled:
-                self._give_up(run, command.key)  # type: ignore[union-attr]
-            elif kind is SleepCancelled:
-                run.sleeps.pop(command.timer, None)  # type: ignore[union-attr]
-            elif kind is SleepStarted:
-                run.sleeps[command.timer] = command.until  # type: ignore[union-attr]
+            if type(command) is StepStarted:
+                self.events.append(self._place(run, machine, command))
+                continue
+            if type(command) is StepCancelled:
+                self._give_up(run, command.key)
+            elif type(command) is SleepCancelled:
+                run.sleeps.pop(command.timer, None)
+            elif type(command) is SleepStarted:
+                run.sleeps[command.timer] = command.until
             self.events.append(command)
 
     def _place(self, run: HotRun, machine: Machine, command: StepStarted) -> StepStarted:
@@ -130,9 +134,9 @@ class Draft:
 
     def _row(self, run: HotRun) -> RowChange | None:
         last = self.events[-1] if self.events else None
-        status = ENDS.get(type(last))  # type: ignore[arg-type]
+        status = ENDS.get(type(last))
         if status is not None:
-            self.end = last  # type: ignore[assignment]
+            self.end = cast(Command, last)
             self.drop(run)
             return RowChange(status=status, waiting_on="", ended=True, error=_summary(last))
         if type(last) is RunSuspended:

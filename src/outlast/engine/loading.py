@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import asyncio
 import sys
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Coroutine, Sequence
+from typing import TYPE_CHECKING, Any, cast
 
 import msgspec
 
@@ -45,6 +45,7 @@ from outlast.errors import BodyStopped, Fenced, NonDeterminism, StepInterrupted,
 from outlast.stores.store import ClaimedRun, Effects, Inbox, Progress, Release, RowChange
 
 if TYPE_CHECKING:
+    from outlast.authoring.call import Call
     from outlast.authoring.workflow import Workflow
     from outlast.core.machine import PendingStep
     from outlast.engine.hot import HotRun
@@ -63,17 +64,19 @@ MOST_TAKEOVERS = 10
 POISONED = "POISONED"
 RETRY_AFTER_US = 5_000_000
 RETRY_HERE_S = 1.0
-
-
 ATTEMPT_EVENTS = (AttemptStarted, StepSucceeded, StepFailed)
 
 
 class CancelPayload(msgspec.Struct):
+    """What a `CANCEL` message says."""
+
     reason: str = ""
     force: bool = False
 
 
 class ResumePayload(msgspec.Struct):
+    """What a `RESUME` message says."""
+
     reason: str | None = None
 
 
@@ -99,6 +102,7 @@ class Loader:
         self._spawn(self._reread(run.uid))
 
     async def close(self) -> None:
+        """Load no more: what was under way is nobody's, and the store's `retire` hands it back."""
         tasks = list(self._tasks)
         for task in tasks:
             task.cancel()
@@ -110,8 +114,8 @@ class Loader:
         facts = RunFacts(registry=home.registry, log=home.log)
         return Machine(started, lambda machine: workflow.run_body(machine, facts), encode_error, dev=home.dev)
 
-    def _spawn(self, coroutine: object) -> None:
-        task = self._home.loop.create_task(coroutine)  # type: ignore[arg-type]
+    def _spawn(self, coroutine: Coroutine[Any, Any, None]) -> None:
+        task = self._home.loop.create_task(coroutine)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
@@ -289,8 +293,8 @@ class Loader:
 
     def _judge_lost(self, run: HotRun, pending: PendingStep, used: int) -> Exception | None:
         """What a lost attempt means for its step; None: it gets another one."""
-        call = pending.call
-        if call.settings.at_most_once:  # type: ignore[attr-defined]
+        call = cast("Call", pending.call)  # authoring's calls are the only ones there are
+        if call.settings.at_most_once:
             return StepInterrupted(pending.key)
         if used > call.retries:
             self._home.log.error(
@@ -370,16 +374,14 @@ def _current(raw: Sequence[Event], run: HotRun, is_reload: bool) -> Sequence[Eve
         elif type(event) is TimerFired or type(event) is SleepCancelled:
             sleeps.pop(event.timer, None)
     for event in raw:
-        kind = type(event)
-        if kind is CancelRequested:
-            run.known.add(event.message)  # type: ignore[union-attr]
-        elif kind is RunSuspended:
-            assert isinstance(event, RunSuspended)
+        if type(event) is CancelRequested:
+            run.known.add(event.message)
+        elif type(event) is RunSuspended:
             run.suspended, run.suspended_on = event.code, suspension_text(event.code, event.detail)
             run.missing_function = event.detail if event.code == "FUNCTION_NOT_FOUND" else ""
-        elif kind is RunResumed:
+        elif type(event) is RunResumed:
             run.suspended = ""
-            run.known.add(event.message)  # type: ignore[union-attr]
-        elif kind is RunReopened:
+            run.known.add(event.message)
+        elif type(event) is RunReopened:
             run.suspended = ""
     return events

@@ -114,13 +114,12 @@ def _feed_all(run: HotRun, draft: Draft, machine: Machine) -> None:
 
 def _feed(run: HotRun, draft: Draft, machine: Machine, event: Event) -> None:
     """One thing that arrived, other than a success."""
-    kind = type(event)
-    if kind is StepFailed:
-        _feed_failed(run, draft, machine, event)  # type: ignore[arg-type]
-    elif kind is AttemptStarted:
-        draft.begin_attempt(run, machine, event)  # type: ignore[arg-type]
-    elif kind is CancelRequested:
-        _move(run, draft, machine, event)  # type: ignore[arg-type]
+    if type(event) is StepFailed:
+        _feed_failed(run, draft, machine, event)
+    elif type(event) is AttemptStarted:
+        draft.begin_attempt(run, machine, event)
+    elif type(event) is CancelRequested:
+        _move(run, draft, machine, event)
     else:
         draft.events.append(event)
 

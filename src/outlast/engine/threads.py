@@ -1,8 +1,8 @@
 """Threads for plain functions. Layer: engine.
 
-A bounded pool whose threads can be given up: a step that timed out keeps its thread, which nobody can stop, but no place
-in the pool (SPEC S6). What always holds: at most `most` threads that were not given up; idle ones end after a while; all
-are daemons, so that a stuck step cannot keep a process from ending.
+A bounded pool whose threads can be given up: a step that timed out keeps its thread, which nobody can stop, but no
+place in the pool (SPEC S6). What always holds: at most `most` threads that were not given up; idle ones end after a
+while; all are daemons, so that a stuck step cannot keep a process from ending.
 """
 
 from __future__ import annotations
@@ -49,8 +49,9 @@ class ThreadPool:
         self._waiting = 0
 
     async def run(self, context: contextvars.Context, function: Callable[[], R]) -> R:
-        """The function's value, computed in a thread, in this context. Cancelled: the thread is given up and its outcome
-        dropped; a function that no thread has begun never runs."""
+        """The function's value, computed in a thread, in this context.
+
+        Cancelled: its thread is given up and its outcome dropped; a function that no thread has begun never runs."""
         job = _Job(asyncio.get_running_loop(), context, function)
         with self._lock:
             self._waiting += 1
@@ -58,10 +59,11 @@ class ThreadPool:
                 self._start_thread()
         self._jobs.put(job)
         try:
-            return await job.future
+            value: R = await job.future
         except asyncio.CancelledError:
             self._give_up(job)
             raise
+        return value
 
     def close(self) -> None:
         """Let idle threads end now."""
