@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from outlast.core.events import StepCancelled, StepStarted, StepSucceeded
 from outlast.errors import NonDeterminism
 from tests.core.loop_fuzz import DIFFERS, GRAMMAR, list_constructs, make_case, run_case
 from tests.core.loop_programs import BY_ADDRESS, PROGRAMS
@@ -54,6 +55,21 @@ def test_a_cancelled_run_replays_to_the_same_clean_up(program) -> None:
         recording = record(body, Dice(cancel_at, cancel_at=cancel_at))
         for asked, expected in iter_cuts(recording, body, range(1, len(recording.journal) + 1)):
             assert asked == expected
+
+
+# SPEC P2
+def test_each_step_of_a_failing_task_group_ends_once() -> None:
+    """The branches beside the failing one are cancelled: a step has succeeded or was given up, never both or neither,
+    and none that had succeeded is called again."""
+    for seed in range(20):
+        journal = record(as_body(PROGRAMS["task_group_with_a_failing_branch"]), Dice(seed)).journal
+        started = [event.key for event in journal if isinstance(event, StepStarted)]
+        ended = [event.key for event in journal if isinstance(event, StepSucceeded | StepCancelled)]
+        assert sorted(ended) == sorted(started)
+        assert len(set(started)) == len(started)
+        called = [bytes(event.arguments) for event in journal if isinstance(event, StepStarted) and "work" in event.key]
+        assert len(set(called)) == len(called) == 12
+        assert any(isinstance(event, StepCancelled) for event in journal) == (ended[-2] != "bad")
 
 
 # SPEC P7

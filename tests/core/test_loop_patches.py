@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import inspect
+import math
 import subprocess
 import sys
 from pathlib import Path
@@ -88,6 +89,20 @@ def test_installing_again_changes_nothing() -> None:
     patches.install(running_body_loop)
     assert [getattr(asyncio, name).__code__ for name in ("as_completed", "all_tasks", "wait_for")] == codes
     assert asyncio.run(collect(0)) == [0]
+
+
+def test_a_function_that_a_later_python_writes_in_c_is_replaced(monkeypatch) -> None:
+    """What has no code to exchange is wrapped under its name, and reached through the wrapper."""
+    for module in (asyncio, asyncio.tasks):
+        monkeypatch.setattr(module, "floor", math.floor, raising=False)
+    namespace = {"offset": 10}
+
+    def template(x=0):
+        return offset + _outlast_former_floor(x)  # type: ignore[name-defined]  # noqa: F821
+
+    patches._give_code(math.floor, template, namespace)
+    assert asyncio.floor(1.5) == asyncio.tasks.floor(1.5) == 11  # type: ignore[attr-defined]
+    assert asyncio.floor() == 10  # type: ignore[attr-defined]
 
 
 @pytest.mark.process

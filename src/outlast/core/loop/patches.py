@@ -52,7 +52,7 @@ def _give_code(function: Any, template: Any, module: dict[str, Any]) -> None:
     if not isinstance(function, FunctionType) or function.__closure__ is not None:
         # Moved to C: only those who look it up from now on get the patch.
         module[f"_outlast_former_{name}"] = function
-        patched = FunctionType(template.__code__, module, name, function.__defaults__)
+        patched = FunctionType(template.__code__, module, name, template.__defaults__)
         patched.__kwdefaults__ = template.__kwdefaults__
         setattr(asyncio, name, patched)
         setattr(tasks, name, patched)
