@@ -156,7 +156,7 @@ class Draft:
     def act(self, run: HotRun) -> None:
         """It has landed: carry out what it says."""
         # CRASH: the attempts are on record and none has begun. The taker counts them as lost, and starts the next ones.
-        # [test_killed_between_commit_and_act]
+        # [test_killed_at[told-and-not-acted]]
         stepper = run.home.stepper
         for key in self.cancels:
             stepper.cancel(run, key)

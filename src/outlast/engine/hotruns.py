@@ -210,6 +210,8 @@ class HotRuns:
     def park(self, run: HotRun, progress: Progress) -> None:
         """It gives itself up. Without an answer it counts as parked all the same: reconcile adopts what is left."""
         self._forget(run)
+        # CRASH: the row says that we own it. The lease lapses, and the taker finds it as it was.
+        # [test_killed_at[before-park-commit]]
         self.send_park(progress, run.owner)
 
     def abandon(self, run: HotRun) -> None:
@@ -325,6 +327,7 @@ class HotRuns:
 
     async def hand_back(self) -> None:
         """Park everything that can be; what cannot is left to the store's `retire`."""
+        # CRASH: what was not handed back waits for the lease to lapse. [test_killed_at[handing-back]]
         for run in list(self._runs.values()):
             if run.may_park():
                 due = run.next_due_us()

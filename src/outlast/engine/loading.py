@@ -139,7 +139,7 @@ class Loader:
             self._home.claimed(claim, self._worker_id)
 
     async def _load(self, run: HotRun) -> None:
-        """CRASH: until its first entry lands, a load has changed nothing. [test_killed_while_loading]"""
+        """CRASH: until its first entry lands, a load has changed nothing. [test_killed_at[journal-read]]"""
         async with self._gate:
             if run.is_dropped:
                 return
@@ -214,6 +214,8 @@ class Loader:
     async def _note_takeover(self, run: HotRun) -> bool:
         """Put the takeover on record before the body is fed. False: the run is not ours any more."""
         self._home.log.warning("run %s was taken over, for the %d. time without progress", run.uid, run.recoveries)
+        # CRASH: before it lands, the next taker notes the same; behind it, the next takeover is one more.
+        # [test_killed_at[before-takeover-note]] [test_killed_at[after-takeover-note]]
         await self._write_alone(run, RunTakenOver(run.now_us(), self._worker_id, run.recoveries))
         return not run.is_dropped
 

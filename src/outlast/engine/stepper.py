@@ -268,7 +268,7 @@ class Stepper:
     def _ended(self, attempt: Attempt, began_at: int, raw: bytes | None, error: BaseException | None) -> None:
         """Report the outcome, then give the place on."""
         # CRASH: the step has run and nobody knows. The lease lapses, a peer takes the run over, and the step runs again
-        # under the same invocation id. [test_killed_between_effect_and_commit]
+        # under the same invocation id. [test_killed_at[effect-without-outcome]]
         run = attempt.run
         run.running.discard(attempt.key)
         if attempt.stopped == "lost" or run.is_dropped:

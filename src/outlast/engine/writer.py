@@ -103,7 +103,7 @@ class Writer:
             return
         parts = [part[0] for part in batch]
         # CRASH: the batch lands wholly or not at all, and nobody was told. Peers take the runs over.
-        # [test_killed_around_commit]
+        # [test_killed_at[before-commit]] [test_killed_at[committed-and-not-told]]
         answers = await self._commit(worker_id, parts)
         if isinstance(answers, StoreRefused):
             if len(batch) == 1:
