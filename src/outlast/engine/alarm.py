@@ -1,7 +1,7 @@
 """When a run is next due: the earliest of its body's timers and of its steps' retries. Layer: engine.
 
-What always holds: while a run is hot, its alarm is set for what is next due, or nothing is; when it is evicted or parked,
-`due_us` says what its row and its next load must know.
+What always holds: while a run is hot, its alarm is set for what is next due, or nothing is; when it is evicted or
+parked, `due_us` says what its row and its next load must know.
 """
 
 from __future__ import annotations
@@ -36,6 +36,7 @@ class Alarm:
         """What it is set for; of an evicted run, when it is next due."""
 
     def add_retry(self, retry_at: int, key: str) -> None:
+        """The step is due for its next attempt then, unless it moves on before."""
         heapq.heappush(self._retries, (retry_at, key))
 
     def take_retry(self) -> str:

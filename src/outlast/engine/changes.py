@@ -1,14 +1,14 @@
 """Who waits for a run to move, in this process. Layer: engine.
 
 A run that moves here wakes its watchers at once; one that moves elsewhere, by the store's hint, else by polling from
-10 ms, slower by 1.6 each time, up to 1 s (SPEC R6). What always holds: a watcher that looks after it was registered misses
-nothing, since the floor of the polling needs no hint.
+10 ms, slower by 1.6 each time, up to 1 s (SPEC R6). What always holds: a watcher that looks after it was registered
+misses nothing, since the floor of the polling needs no hint.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
@@ -47,6 +47,7 @@ class Watch:
         self._changed.set()
 
     def hint(self) -> None:
+        """Something changed in the store; it may have been this run."""
         self._changed.set()
 
     async def wait(self, *, is_hot: bool = False) -> None:
@@ -75,6 +76,7 @@ class Changes:
         self._hinting: asyncio.TimerHandle | None = None
 
     def close(self) -> None:
+        """Ask the store for no more hints."""
         if self._unsubscribe is not None:
             self._unsubscribe()
             self._unsubscribe = None
@@ -87,7 +89,7 @@ class Changes:
                 watch.tell(end, left=left)
 
     @contextmanager
-    def watching(self, uid: str, *, only_end: bool = False) -> Iterator[Watch]:
+    def watching(self, uid: str, *, only_end: bool = False) -> Generator[Watch, None, None]:
         """Register before looking, so that nothing falls between."""
         watch = Watch(only_end=only_end)
         self._watches.setdefault(uid, set()).add(watch)

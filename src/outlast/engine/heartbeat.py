@@ -1,8 +1,8 @@
 """Keeping the worker's lease, from a thread that no body can block. Layer: engine.
 
 What always holds: `holds_lease` is true only while the store, whatever became of our last message, still counts the
-lease as held: it ends by this machine's boot clock, counted from before the renewal was sent (PROTOCOL F6). A lease that
-lapsed never revives: the worker comes back under a new id (F5).
+lease as held: it ends by this machine's boot clock, counted from before the renewal was sent (PROTOCOL F6). A lease
+that lapsed never revives: the worker comes back under a new id (F5).
 """
 
 from __future__ import annotations
@@ -32,10 +32,10 @@ class Heartbeat(threading.Thread):
         registered_at_us: int,
         *,
         stalled_us: Callable[[], int],
-        on_fenced: Callable[[str], None],
+        on_fenced: Callable[[str], object],
     ) -> None:
-        """`registered_at_us` is the boot time before the registration was sent; `stalled_us` says for how long the event
-        loop has not ticked; `on_fenced` is called from this thread, once."""
+        """`registered_at_us` is the boot time before the registration was sent; `stalled_us` says for how long the
+        event loop has not ticked; `on_fenced` is called from this thread, once."""
         super().__init__(name=f"outlast-heartbeat-{worker_id[-6:]}", daemon=True)
         self._store = store
         self._worker_id = worker_id
@@ -47,6 +47,7 @@ class Heartbeat(threading.Thread):
         self._stop_now = threading.Event()
 
     def holds_lease(self) -> bool:
+        """Whether the lease, for all that is known here, still holds now."""
         return boottime_us() < self._until_us
 
     def stop(self) -> None:
@@ -54,6 +55,7 @@ class Heartbeat(threading.Thread):
         self._stop_now.set()
 
     def run(self) -> None:
+        """Renew until stopped; then, or once it is fenced, the thread ends."""
         every_s = self._lease_us / 3e6
         wait_s = every_s
         while not self._stop_now.wait(wait_s):

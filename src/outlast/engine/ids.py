@@ -10,7 +10,7 @@ from outlast.core.keys import uuid7
 
 __all__ = ["new_mark", "new_seed", "new_trace", "new_uid"]
 
-_marks = random.Random(secrets.randbits(128))  # noqa: S311 - marks tell writers apart; nobody gains by guessing one
+_marks = random.Random(secrets.randbits(128))  # marks tell writers apart; nobody gains by guessing one
 
 
 def new_uid(at_us: int) -> str:

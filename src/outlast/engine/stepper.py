@@ -129,6 +129,7 @@ class Stepper:
 
     @property
     def executing(self) -> int:
+        """How many attempts execute here, or are about to."""
         return len(self._attempts)
 
     # --- attempts -----------------------------------------------------------------------------------------------------
@@ -155,6 +156,7 @@ class Stepper:
         return [attempt.task for attempt in attempts if attempt.task is not None]
 
     def tasks(self) -> list[asyncio.Task[None]]:
+        """Of all attempts that execute here."""
         return [attempt.task for attempt in self._attempts.values() if attempt.task is not None]
 
     def describe(self) -> str:

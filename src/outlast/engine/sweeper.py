@@ -26,6 +26,8 @@ CARE_EVERY = 80
 
 
 class Sweeper:
+    """One worker's; it counts in ticks of a quarter of a second."""
+
     def __init__(self, worker: Worker) -> None:
         self._worker = worker
         self._tick = -1

@@ -1,7 +1,7 @@
 """A worker: it claims runs that are due, keeps its lease, and lets go in good order. Layer: engine.
 
-What always holds: a worker that lost its lease drops everything before it does anything else, and comes back under a new
-id; one that is told to stop hands back what it holds, so that nobody has to wait for a lease to lapse.
+What always holds: a worker that lost its lease drops everything before it does anything else, and comes back under a
+new id; one that is told to stop hands back what it holds, so that nobody has to wait for a lease to lapse.
 """
 
 from __future__ import annotations
@@ -10,7 +10,8 @@ import asyncio
 import os
 import socket
 import threading
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Self
 
 import msgspec
 
@@ -39,11 +40,15 @@ CLAIM_AT_MOST = 500
 
 
 class WorkerSettings(msgspec.Struct, frozen=True):
+    """What `app.worker` was asked for, checked."""
+
     concurrency: int = 200
     """Steps executing at once."""
     queues: tuple[str, ...] = ("default",)
     max_hot: int = 10_000
+    """Runs in memory; 0: none stays there between two stimuli."""
     lease_us: int = 10_000_000
+    """How long others wait before they take over from one that says nothing."""
     grace_us: int = 30_000_000
     """How long running steps may go on when the worker is told to stop."""
     threads: int = 32
@@ -73,18 +78,20 @@ class Worker:
         self._threads = ThreadPool(settings.threads)
         self._wake = asyncio.Event()
         self._tasks: list[asyncio.Task[None]] = []
-        self._unsubscribe = lambda: None
+        self._unsubscribe: Callable[[], None] = lambda: None
         self._is_draining = False
         self._fenced = asyncio.Event()
         self._claims = 0
         self.last_look: Look | None = None
 
-    async def __aenter__(self) -> Worker:
+    async def __aenter__(self) -> Self:
         await self.engine.open()
         try:
             await self._begin()
         except BaseException:
             await self._end_tasks()
+            if self._heartbeat is not None:
+                self._heartbeat.stop()
             if self.home is not None:
                 self.home.watchdog.stop()
             await self.engine.close()
@@ -104,6 +111,7 @@ class Worker:
 
     @property
     def now_us(self) -> int:
+        """The store's time, as far as known."""
         return self.engine.clock.now_us()
 
     # --- beginning ----------------------------------------------------------------------------------------------------
@@ -166,6 +174,7 @@ class Worker:
         self._wake.set()
 
     def claiming(self, limit: int) -> Claiming:
+        """Who asks for work, and for what. Every eighth time the oldest is asked for, whatever its priority (F34)."""
         self._claims += 1
         return Claiming(self.id, self.settings.queues, self.engine.deploy, limit, oldest_first=self._claims % 8 == 0)
 

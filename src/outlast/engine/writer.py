@@ -52,6 +52,7 @@ class Writer:
         self.entries = 0
 
     def open(self) -> None:
+        """Begin to write, in the event loop at hand."""
         self._task = asyncio.get_running_loop().create_task(self._run(), name="outlast-writer")
 
     async def close(self) -> None:
@@ -133,7 +134,7 @@ class Writer:
                 return None
             except StoreRefused as error:
                 return error
-            except Exception as error:
+            except Exception as error:  # noqa: BLE001 - a store's bug must not end the writer of all runs
                 if not isinstance(error, StoreError):
                     _log.exception("outlast failed to write %d entries", len(parts))
                     return StoreRefused("", parts[0].uid, f"and nobody foresaw it: {error!r}")
@@ -149,5 +150,5 @@ def _tell(done: Callable[[Answer], None], answer: Answer) -> None:
     """A callback that fails is our bug, and must not cost the other runs of the batch their answers."""
     try:
         done(answer)
-    except Exception:
+    except Exception:  # noqa: BLE001 - see above
         _log.exception("outlast failed to carry on a run after its commit")
