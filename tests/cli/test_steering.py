@@ -54,11 +54,14 @@ def test_a_retried_run_goes_on_with_the_next_worker(shop: Path) -> None:
 
 
 def test_a_suspended_run_is_resumed_once_it_is_mended(shop: Path) -> None:
-    """`outlast resume` lifts the suspension, of this reason if one is given; what is not suspended is refused."""
+    """`outlast show` says why; `outlast resume` lifts it, of this reason if one is given; else it is refused."""
     # SPEC W2
     text = (shop / "shop.py").read_text()
     (shop / "shop.py").write_text(text + STUCK)
     assert call("run", "shop.py:stuck", "--id", "D").code == 4
+    shown = steer("show", "D").out
+    assert "Suspended: DEADLOCK\nThe body waits for what cannot come." in shown
+    assert "shop.py" in shown  # where each of its tasks waits
     wrong = call("resume", "D", "--reason", "OTHER", *STORE)
     assert wrong.code == 1
     assert "Open are" in wrong.err

@@ -17,6 +17,7 @@ from outlast.cli.stopping import run_briefly
 from outlast.cli.store_choice import existing_store
 from outlast.core.events import ErrorRecord
 from outlast.core.states import RunStatus
+from outlast.core.timeline import Kind
 from outlast.run import AttemptInfo, Run, RunInfo, RunSnapshot, StepSummary, TimelineItem
 
 __all__ = ["show"]
@@ -72,6 +73,8 @@ async def _show_run(output: Output, run: Run[Any]) -> None:
     _show_state(output, info.state)
     if info.status is RunStatus.COMPLETED:
         output.say(f"\nOutput\n{show_value(info.output)}")
+    elif info.status is RunStatus.SUSPENDED:
+        _show_suspension(output, info, await run.timeline())
     _show_errors(output, info)
 
 
@@ -116,6 +119,14 @@ def _show_state(output: Output, state: dict[str, Any]) -> None:
     if state:
         output.say("\nState")
         _show_facts(output, ((name, show_value(value)) for name, value in state.items()))
+
+
+def _show_suspension(output: Output, info: RunInfo, timeline: list[TimelineItem]) -> None:
+    """Why it was set aside: the code alone says too little to mend it."""
+    reasons = [item.detail for item in timeline if item.step is None and item.kind is Kind.SUSPENDED]
+    output.say(f"\nSuspended: {info.waiting_on}", style=STYLES.get(info.status))
+    if reasons:
+        output.say(reasons[-1])
 
 
 def _show_errors(output: Output, info: RunInfo) -> None:
