@@ -164,7 +164,7 @@ class Process:
         return [event for _, events in await self.engine.read_events(uid) for event in events]
 
     async def row(self, uid: str) -> RunRow:
-        return await self.engine.find(uid)
+        return await self.engine.get_row(uid)
 
 
 @asynccontextmanager

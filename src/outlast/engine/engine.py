@@ -1,8 +1,8 @@
 """The engine of one open app: starts, waits, steers. Layer: engine.
 
-A process may start and steer runs without working any; with a worker beside it, a start is claimed in its own commit and
-thought ahead. What always holds: what `start` and `send` acknowledge is durable; nobody but a run's owner writes its
-journal, save for a start, and a retry of a run nobody owns (PROTOCOL, who may write an entry).
+A process may start and steer runs without working any; with a worker beside it, a start is claimed in its own commit
+and thought ahead. What always holds: what `start` and `send` acknowledge is durable; nobody but a run's owner writes
+its journal, save for a start, and a retry of a run nobody owns (PROTOCOL, who may write an entry).
 """
 
 from __future__ import annotations
@@ -17,9 +17,11 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from outlast.core.events import (
-    OUTCOMES,
     Command,
     Event,
+    RunCancelled,
+    RunCompleted,
+    RunFailed,
     RunReopened,
     RunStarted,
     decode_events,
@@ -94,6 +96,7 @@ class Engine:
     # --- opening ------------------------------------------------------------------------------------------------------
 
     async def open(self) -> None:
+        """Open the store, unless it is; raises what `Store.open` does. Each call has its `close`."""
         async with self._opening:
             if self._open == 0:
                 await self.store.open()
@@ -102,16 +105,13 @@ class Engine:
             self._open += 1
 
     async def close(self) -> None:
+        """The last one writes what was submitted, and closes the store."""
         async with self._opening:
             self._open -= 1
             if self._open == 0:
                 await self.writer.close()
                 self.changes.close()
                 await self.store.close()
-
-    @property
-    def is_open(self) -> bool:
-        return self._open > 0
 
     @property
     def deploy(self) -> str:
@@ -126,6 +126,7 @@ class Engine:
         self._had_trouble = True
 
     def take_trouble(self) -> bool:
+        """Whether it had one since this was last asked."""
         had, self._had_trouble = self._had_trouble, False
         return had
 
@@ -141,7 +142,7 @@ class Engine:
 
     # --- starting -----------------------------------------------------------------------------------------------------
 
-    async def start(self, workflow: Workflow[..., object], input: bytes, start: Start) -> tuple[str, str]:  # noqa: A002
+    async def start(self, workflow: Workflow[..., object], input: bytes, start: Start) -> tuple[str, str]:
         """Commit the run's row and its entry 0; gives (uid, id). Once it returns, the run will happen.
 
         Raises RunExists (on_conflict="raise", or "restart" of a run that has not ended) and RunConflict."""
@@ -264,7 +265,8 @@ class Engine:
 
     # --- reading ------------------------------------------------------------------------------------------------------
 
-    async def find(self, uid: str) -> RunRow:
+    async def get_row(self, uid: str) -> RunRow:
+        """The run's row. Raises RunNotFound."""
         row = await self.store.find_uid(uid)
         if row is None:
             raise RunNotFound(uid)
@@ -281,7 +283,7 @@ class Engine:
                         return watch.end
                     is_hot = self._is_hot(uid)
                     if not is_hot:
-                        row = await self.find(uid)
+                        row = await self.get_row(uid)
                         if not row.live:
                             return await self._read_outcome(uid)
                         is_hot = self._is_hot(uid)
@@ -294,8 +296,8 @@ class Engine:
     async def _read_outcome(self, uid: str) -> Command:
         for _, events in reversed(await self.read_events(uid)):
             for event in reversed(events):
-                if type(event) in OUTCOMES:
-                    return event  # type: ignore[return-value]
+                if isinstance(event, RunCompleted | RunFailed | RunCancelled):
+                    return event
         raise RunNotFound(uid)
 
     async def read_events(self, uid: str, *, after: int = -1) -> list[tuple[Entry, list[Event]]]:
@@ -344,12 +346,13 @@ class Engine:
                 if self.worker is not None:
                     self.worker.wake()
                 return
-            row = await self.find(row.uid)
+            row = await self.get_row(row.uid)
         raise RunNotFailed(row.id, row.status)
 
     # --- working ------------------------------------------------------------------------------------------------------
 
     def make_worker(self, settings: WorkerSettings) -> Worker:
+        """Works runs while it is entered; it opens the engine itself."""
         return Worker(self, settings)
 
     async def work_until_idle(self, timeout_s: float | None, settings: WorkerSettings) -> WorkDone:

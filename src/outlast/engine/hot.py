@@ -1,8 +1,8 @@
 """A hot run: its body in memory, and the one place that moves it. Layer: engine.
 
-Think before the commit, act after. Whatever arrives for a run (an outcome, a due timer, a message) joins its queue; when
-no entry of it is in flight the queue is fed to the machine, and what happened and what the body asked for in answer are
-submitted as one entry. Only when that has landed do the steps it asked for run. What always holds:
+Think before the commit, act after. Whatever arrives for a run (an outcome, a due timer, a message) joins its queue;
+when no entry of it is in flight the queue is fed to the machine, and what happened and what the body asked for in
+answer are submitted as one entry. Only when that has landed do the steps it asked for run. What always holds:
 
 - at most one entry of a run is between submit and answer (PROTOCOL F2);
 - an attempt runs only after the entry that records it has landed (invariant 5);
@@ -52,10 +52,10 @@ class HotRun:
     """One run this worker owns. See the module's docstring."""
 
     __slots__ = (
-        "__weakref__", "_in_flight", "_wanted", "alarm", "consumed", "end", "epoch",
-        "has_progressed", "home", "is_at_rest", "is_dropped", "is_loading", "known", "last_at", "machine", "mark", "missing_function",
-        "on_answer", "owner", "queue", "recoveries", "replay_us", "rested_at", "running", "seen", "seq", "started", "steps",
-        "sleeps", "suspended", "suspended_on", "uid", "unfit",
+        "__weakref__", "_in_flight", "_wanted", "alarm", "consumed", "end", "epoch", "has_progressed", "home",
+        "is_at_rest", "is_dropped", "is_loading", "known", "last_at", "machine", "mark", "missing_function", "on_answer",
+        "owner", "queue", "recoveries", "replay_us", "rested_at", "running", "seen", "seq", "sleeps", "started", "steps",
+        "suspended", "suspended_on", "uid", "unfit",
     )  # fmt: skip
 
     def __init__(self, home: HotRuns, uid: str, epoch: int, *, recoveries: int = 0) -> None:

@@ -1,4 +1,4 @@
-"""Home of the hot runs of one worker: who is in memory, for how long, and what an answer of the store means. Layer: engine.
+"""Home of one worker's hot runs: who is in memory, for how long, what an answer of the store means. Layer: engine.
 
 What always holds: a run in this table is owned by this worker, as far as it knows; a run that leaves it was parked, has
 ended, or was lost to the fence, and its body was evicted, never just dropped (LOOP §3).
@@ -45,7 +45,8 @@ if TYPE_CHECKING:
 __all__ = ["HotRuns"]
 
 PARK_AFTER_US = 1_000_000
-"""A run whose next timer is nearer than this stays hot, and one with nothing to do stays hot for this long, or for a hundred times what its replay cost (PROTOCOL F39)."""
+"""A run whose next timer is nearer than this stays hot; one with nothing to do stays for this long, or for a hundred
+times what its replay cost (PROTOCOL F39)."""
 SUSPECT_FROM = 3
 """Takeovers without progress from which a run is a suspect; a worker holds at most one at a time (PROTOCOL F33)."""
 
@@ -70,7 +71,8 @@ class HotRuns:
         on_moved: Callable[[str, Command | None, bool], None],
         on_claimable: Callable[[], None],
     ) -> None:
-        """`on_moved(uid, end, left)` is told of every entry that landed, and of a run that left; `on_claimable`, that places are free again."""
+        """`on_moved(uid, end, left)` is told of every entry that landed, and of a run that left; `on_claimable`, that
+        places are free again."""
         self.store = store
         self.registry = registry
         self.writer = writer
@@ -106,10 +108,8 @@ class HotRuns:
         return len(self._runs)
 
     def find(self, uid: str) -> HotRun | None:
+        """The run, if it is hot here."""
         return self._runs.get(uid)
-
-    def runs(self) -> list[HotRun]:
-        return list(self._runs.values())
 
     @property
     def free(self) -> int:
@@ -118,6 +118,7 @@ class HotRuns:
         return max(max(self.max_hot, 1) - busy - self._parking, 0)
 
     def add(self, run: HotRun) -> None:
+        """It is ours now. Others may have to go for it."""
         self._runs[run.uid] = run
         if len(self._runs) > max(self.max_hot, 1):
             self._make_room()
@@ -131,13 +132,16 @@ class HotRuns:
         return self._holds()
 
     def has_suspect(self) -> bool:
+        """Whether a run is here that may be what kills its workers."""
         return any(run.recoveries >= SUSPECT_FROM for run in self._runs.values())
 
     # --- claims and loads ---------------------------------------------------------------------------------------------
 
     def claimed(self, claim: ClaimedRun, worker_id: str) -> None:
-        """This incarnation of the worker was given a run: load it. If it lost its lease before it heard of that, the run
-        is not ours: working it would put a second writer beside whoever takes it over."""
+        """This incarnation of the worker was given a run: load it.
+
+        If it lost its lease before it heard of that, the run is not ours: working it would put a second writer beside
+        whoever takes it over."""
         if worker_id != self.worker_id:
             return
         known = self._runs.get(claim.uid)
@@ -170,6 +174,7 @@ class HotRuns:
     # --- what a run tells ---------------------------------------------------------------------------------------------
 
     def submit(self, progress: Progress, run: HotRun, draft: Draft) -> None:
+        """Write its entry; the run is told what became of it."""
         self._wakes(run)
         self.writer.submit(progress, functools.partial(self._answered, run, draft), by=run.owner)
 
@@ -179,7 +184,7 @@ class HotRuns:
         self._on_moved(run.uid, draft.end if landed else None, False)
 
     def rests(self, run: HotRun) -> None:
-        """It has nothing to do. Without `max_hot` its body goes at once: replays after every stimulus (paranoid mode)."""
+        """It has nothing to do. Without `max_hot` its body goes at once: a replay for each stimulus (paranoid mode)."""
         if self.max_hot == 0:
             self._put_away(run)
             return
@@ -195,6 +200,7 @@ class HotRuns:
             self._at_rest -= 1
 
     def ended(self, run: HotRun) -> None:
+        """Its last entry has landed."""
         if isinstance(run.end, RunFailed):
             log_run_failed(self.log, run.started, run.end.error)
         run.evict()
@@ -215,7 +221,7 @@ class HotRuns:
         self.send_park(progress, run.owner)
 
     def abandon(self, run: HotRun) -> None:
-        """It is not ours any more, or must not be touched: peers take it over when the lease lapses or reconcile does."""
+        """It is not ours any more, or must not be touched: a peer takes it over when the lease lapses, or reconcile."""
         run.evict()
         run.drop()
         for key in list(run.running):
@@ -247,6 +253,7 @@ class HotRuns:
             run.suspend(draft, "FUNCTION_NOT_FOUND", reason, name)
 
     def note_survivors(self, count: int) -> None:
+        """So many coroutines of a body outlived its eviction (LOOP §3)."""
         self.survivors += count
 
     @property
@@ -260,7 +267,8 @@ class HotRuns:
 
     async def settle(self) -> None:
         """Let what was thought be written, before the runs are handed back."""
-        while any(not run.is_quiet and not run.running for run in self._runs.values()):
+        # Asked again and again, since an event would have to be set on every step's path for the sake of leaving.
+        while any(not run.is_quiet and not run.running for run in self._runs.values()):  # noqa: ASYNC110 - see above
             await asyncio.sleep(0.001)
 
     # --- parking ------------------------------------------------------------------------------------------------------
@@ -296,6 +304,7 @@ class HotRuns:
             run.evict()
 
     def send_park(self, progress: Progress, owner: str) -> None:
+        """Write that the run is given up, as this incarnation of the worker."""
         self._parking += 1
         self.on_their_way.add(progress.uid)
         self.writer.submit(progress, functools.partial(self._park_answered, progress.uid), by=owner)

@@ -314,7 +314,7 @@ class Loader:
     # --- suspended runs and mail --------------------------------------------------------------------------------------
 
     def _may_resume(self, run: HotRun, draft: Draft) -> bool:
-        """A resume or a cancel in the mail, or the function that was missing is known here. Poison stays where it is."""
+        """A resume or a cancel in the mail, or the function that was missing is known here. Poison stays aside."""
         for event in list(run.queue):
             if isinstance(event, RunResumed):
                 run.queue.remove(event)
