@@ -53,9 +53,9 @@ class HotRun:
 
     __slots__ = (
         "__weakref__", "_in_flight", "_wanted", "alarm", "consumed", "end", "epoch", "has_progressed", "home",
-        "is_at_rest", "is_dropped", "is_loading", "known", "last_at", "machine", "mark", "missing_function", "on_answer",
-        "owner", "queue", "recoveries", "replay_us", "rested_at", "running", "seen", "seq", "sleeps", "started", "steps",
-        "suspended", "suspended_on", "uid", "unfit",
+        "is_at_rest", "is_dropped", "is_loading", "known", "last_at", "machine", "mark", "missing_function",
+        "on_answer", "owner", "queue", "recoveries", "replay_us", "rested_at", "running", "seen", "seq", "sleeps",
+        "started", "steps", "suspended", "suspended_on", "uid", "unfit",
     )  # fmt: skip
 
     def __init__(self, home: HotRuns, uid: str, epoch: int, *, recoveries: int = 0) -> None:

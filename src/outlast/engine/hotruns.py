@@ -288,7 +288,7 @@ class HotRuns:
     def _make_room(self) -> None:
         """Past `max_hot`: the least recently moved are parked, or, with a step in flight here, only evicted.
 
-        A twentieth more of them than there must be, so that a full house does not look through all of them each time."""
+        A twentieth more than there must be, so that a full house does not look through all of them each time."""
         most = max(self.max_hot, 1)
         excess = len(self._runs) - most + most // 20
         at_rest = (run for run in self._runs.values() if run.is_at_rest and run.machine is not None)
