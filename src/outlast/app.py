@@ -51,6 +51,7 @@ Ts = TypeVarTuple("Ts")
 DEFAULT_URL = "sqlite:///outlast.db"
 YES = frozenset({"1", "true", "yes", "on"})
 PRUNE_AT_ONCE = 500
+MAX_HOT = 10_000
 
 
 class Outlast(Module):
@@ -238,22 +239,32 @@ class Outlast(Module):
         *,
         concurrency: int = 200,
         queues: Iterable[str] = ("default",),
-        max_hot: int = 10_000,
+        max_hot: int | None = None,
         lease: Duration = "10s",
         grace: Duration = "30s",
         threads: int = 32,
     ) -> AbstractAsyncContextManager[Worker]:
         """`async with app.worker():` works runs until it is left, and opens the app. Many processes may do so.
 
-        `concurrency`: steps executing at once, plain functions in `threads` threads. `max_hot`: runs kept in memory; 0
-        replays after every event. `lease`: when it dies, others wait that long. `grace`: how long running steps may go
+        `concurrency`: steps executing at once, plain functions in `threads` threads. `max_hot`: runs kept in memory,
+        default 10,000; 0 replays after every event, which finds what a body must not do, and is the default in `dev`. `lease`: when it dies, others wait that long. `grace`: how long running steps may go
         on when it is told to stop.
         """
         return self._working(
             check_worker(
-                concurrency=concurrency, queues=queues, max_hot=max_hot, lease=lease, grace=grace, threads=threads
+                concurrency=concurrency,
+                queues=queues,
+                max_hot=self._max_hot(max_hot),
+                lease=lease,
+                grace=grace,
+                threads=threads,
             )
         )
+
+    def _max_hot(self, asked: int | None) -> int:
+        if asked is not None:
+            return asked
+        return 0 if self.dev else MAX_HOT
 
     @asynccontextmanager
     async def _working(self, settings: WorkerSettings) -> AsyncGenerator[Worker, None]:
@@ -279,7 +290,7 @@ class Outlast(Module):
         Returns when nothing is due and nothing moves, or after `timeout`; steps still running get `grace` then.
         """
         settings = check_worker(
-            concurrency=concurrency, queues=queues, max_hot=10_000, lease="10s", grace=grace, threads=32
+            concurrency=concurrency, queues=queues, max_hot=self._max_hot(None), lease="10s", grace=grace, threads=32
         )
         timeout_s = None if timeout is None else parse_duration(timeout) / 1_000_000
         async with self:
@@ -310,9 +321,7 @@ class Outlast(Module):
 
         Raises what `Run.result` raises; after TimeoutError the run is left as it stands, for the next worker.
         """
-        try:
-            asyncio.get_running_loop()
-        except RuntimeError:
+        if not _is_in_loop():  # outside of any `except`: what the body raises must not seem to come of that
             return asyncio.run(self._run_once(workflow, args, id, timeout))
         problem = "There is an event loop here, and run_sync would block it"
         raise AppNotOpen("app.run_sync()", problem, "Await app.start() and run.result() instead.")
@@ -321,3 +330,11 @@ class Outlast(Module):
         async with self.worker():
             run: Run[Any] = await self.start(workflow, *args, id=id)
             return await run.result(timeout)
+
+
+def _is_in_loop() -> bool:
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return False
+    return True

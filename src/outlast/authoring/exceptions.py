@@ -205,6 +205,9 @@ _PLAIN = frozenset({str, int, bool, type(None)})
 MAX_TRACEBACK = 16 * 1024
 """Characters. Of a longer one the middle is left out: how it began and, more so, where it ended say most."""
 
+_ORIGIN = "__outlast_traceback__"
+"""Attribute of an exception made again: the traceback that was recorded with it."""
+
 _MACHINERY = tuple(
     f"{Path(file).parent}/" for file in (Path(__file__).parent, asyncio.__file__, concurrent.futures.__file__) if file
 )
@@ -217,6 +220,9 @@ def _show_traceback(error: BaseException) -> str:
         text = "".join(found.format())
     except Exception as broken:  # noqa: BLE001 - an author's own __str__ or __notes__
         text = f"<no traceback of {type(error).__qualname__}: {type(broken).__name__}>\n"
+    origin = _ask(error, _ORIGIN)
+    if isinstance(origin, str):
+        text = f"{origin}\nThat was the step. In the body it was raised again:\n\n{text}"
     if len(text) > MAX_TRACEBACK:
         text = f"{text[: MAX_TRACEBACK // 4]}\n  ... left out ...\n{text[-MAX_TRACEBACK * 3 // 4 :]}"
     return text.encode(errors="backslashreplace").decode()
@@ -255,6 +261,8 @@ def rebuild_error(record: ErrorRecord, *, step: str = "", attempts: int = 1) -> 
     A group comes back as an ExceptionGroup of its members, each made so. The cause comes with it.
     """
     error = _rebuild(record, step, attempts)
+    if record.traceback:
+        object.__setattr__(error, _ORIGIN, record.traceback)  # not setattr: an author's class may be frozen
     if record.cause is not None:
         error.__cause__ = rebuild_error(record.cause, step=step, attempts=attempts)
     return error

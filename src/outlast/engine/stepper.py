@@ -186,6 +186,8 @@ class Stepper:
             home.lose_lease()
             return
         settings = call.settings
+        raw: bytes | None = None
+        failure: BaseException | None = None
         try:
             entered_step(attempt)
             if settings.timeout_us is not None:
@@ -195,16 +197,16 @@ class Stepper:
             plain = not call.is_async or settings.executor is not None
             value = await (self._invoke_elsewhere(attempt) if plain else call.invoke())
             raw = call.encode_result(value)
-        except asyncio.CancelledError as error:
-            self._ended(attempt, began_at, None, self._cause(attempt, error))
         except (KeyboardInterrupt, GeneratorExit):
             self._done(attempt)
             raise
         except BaseException as error:  # noqa: BLE001 - whatever a step raises, also SystemExit, is its outcome
-            self._ended(attempt, began_at, None, self._cause(attempt, error))
-        else:
-            late = attempt.stopped in {"timeout", "heartbeat"}
-            self._ended(attempt, began_at, None if late else raw, self._cause(attempt, None) if late else None)
+            failure = error
+        # Not in the `except`: the body is moved in here, and what it raises must not have this error as its context.
+        if raw is None or attempt.stopped in {"timeout", "heartbeat"}:
+            raw, failure = None, self._cause(attempt, failure)
+        self._ended(attempt, began_at, raw, failure)
+        failure = None  # its traceback holds this frame
 
     async def _invoke_elsewhere(self, attempt: Attempt) -> Any:
         """In a thread, or in the executor the step names."""
