@@ -202,3 +202,14 @@ def test_live_and_replay_raise_the_same(error):
     assert type(live) is type(replayed)
     assert (str(live), live.args, vars(live)) == (str(replayed), replayed.args, vars(replayed))
     assert encode_error(live).type == encode_error(replayed).type
+
+
+def test_the_engines_own_marks_are_not_recorded_as_the_exceptions():
+    """An error that was made again and is recorded again says what its author gave it, and nothing of ours."""
+    try:
+        raise ValueError("x")
+    except ValueError as error:
+        again = rebuild_error(encode_error(error), step="charge")
+    record = encode_error(again)
+    assert b"__outlast" not in bytes(record.data)
+    assert "That was the step" in record.traceback

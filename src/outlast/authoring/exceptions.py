@@ -133,7 +133,7 @@ def _write_attributes(error: BaseException, data: _Data) -> bool:
 def _attributes_of(error: BaseException) -> dict[str, object]:
     if isinstance(error, OutlastError):  # they are its args
         return {}
-    found = dict(vars(error))
+    found = {name: value for name, value in vars(error).items() if not name.startswith("__outlast_")}  # our own marks
     for cls in type(error).__mro__:
         slots = vars(cls).get("__slots__", ())
         for slot in (slots,) if isinstance(slots, str) else slots:
