@@ -43,6 +43,8 @@ async def test_what_waits_for_the_writer_dies_with_the_lease(name) -> None:
         gates["second"].set()  # its outcome waits behind the first's
         await until(lambda: len(zombie.engine.writer._waiting) == 1)
         await zombie.store.lapse(old)
+        zombie.worker.on_fenced(old)
+        await until(lambda: zombie.worker.is_working)
         hold.let_go()
         ends = [await zombie.end_of(first), await zombie.end_of(second)]
         assert [type(end) for end in ends] == [RunCompleted, RunCompleted]

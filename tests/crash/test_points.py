@@ -104,7 +104,8 @@ async def test_killed_at(world: World, point: str) -> None:
         world.clock.add(60)
         await world.forget_unstarted(app)
         reopens = "m" in world.started and not await _is_live(app, "m")
-        await world.spawn_ready(lease=AGES, retries=["m"] if reopens else [])
+        # Whoever was not told asks again: the same ids are the same runs.
+        await world.spawn_ready(lease=AGES, starts=STARTS, retries=["m"] if reopens else [])
         await world.all_ended(app)
         await world.check(app)
 
