@@ -179,6 +179,27 @@ def test_a_script_gets_the_error_of_its_workflow(app):
     assert isinstance(caught.value.__cause__, LookupError)
 
 
+# SPEC R8, R11
+def test_the_error_of_a_scripts_workflow_has_no_causes_of_ours(app):
+    """That no event loop ran before is no part of an error's story."""
+
+    @app.workflow(name="broken")
+    async def broken(ctx: Context) -> None:
+        raise LookupError("nothing there")
+
+    with pytest.raises(RunFailed):
+        app.run_sync(broken, id="S-2", timeout=10)
+
+    async def read_error():
+        async with app:
+            return (await (await app.get_run("S-2")).status()).error
+
+    error = asyncio.run(read_error())
+    assert error.type == "LookupError"
+    assert error.cause is None
+    assert "During handling" not in error.traceback
+
+
 # SPEC R11
 async def test_run_sync_does_not_block_an_event_loop(app, twice):
     """Where one runs, it says what to do instead."""
