@@ -1,4 +1,4 @@
-"""A machine for tests: bodies call `step(machine, name, *args)`, and `drive` plays the engine with outcomes of a script."""
+"""A machine for tests: bodies call `step(machine, name, *args)`, a `Recorder` keeps the journal that comes of it."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import msgspec
 from outlast.core.events import (
     ErrorRecord,
     Event,
+    RunCompleted,
     RunStarted,
     StepFailed,
     StepStarted,
@@ -68,6 +69,12 @@ def succeeded(key: str, value: object = None, at: int = START_US) -> StepSucceed
 
 def failed(key: str, message: str = "no", at: int = START_US) -> StepFailed:
     return StepFailed(at, key, 1, ErrorRecord("StepError", message))
+
+
+def output_of(event: Event) -> bytes:
+    """What the run came to; it must have completed."""
+    assert isinstance(event, RunCompleted)
+    return bytes(event.output)
 
 
 def fire(machine: Machine) -> TimerFired:

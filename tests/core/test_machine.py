@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import AsyncIterator
 from datetime import timedelta
 
 import pytest
-from tests.core.machines import START_US, Recorder, failed, make_machine, replay, step, succeeded
 
 from outlast.core.events import (
     CancelRequested,
@@ -23,6 +23,7 @@ from outlast.core.events import (
 )
 from outlast.core.machine import Machine
 from outlast.errors import NonDeterminism
+from tests.core.machines import START_US, Recorder, failed, make_machine, output_of, replay, step, succeeded
 
 
 async def charge_then_ship(machine: Machine) -> bytes:
@@ -46,8 +47,7 @@ def test_each_outcome_moves_the_body_to_its_next_step() -> None:
     assert isinstance(second, StepStarted)
     assert (second.key, bytes(second.arguments), second.after) == ("ship", b'["r-1"]', "charge")
     (end,) = machine.feed(succeeded("ship", "p-1"))
-    assert end == RunCompleted(end.output)
-    assert bytes(end.output) == b'"p-1"'
+    assert output_of(end) == b'"p-1"'
     assert machine.outcome is end
 
 
@@ -56,8 +56,7 @@ def test_keys_count_the_uses_of_a_name() -> None:  # SPEC S8
     recorder = Recorder(three_at_once)
     assert recorder.keys == ["pack", "pack#1", "pack#2"]
     recorder.feed(succeeded("pack#2", 2), succeeded("pack", 0), succeeded("pack#1", 1))
-    assert recorder.journal[-1] == RunCompleted(recorder.journal[-1].output)
-    assert bytes(recorder.journal[-1].output) == b"[0, 1, 2]"
+    assert output_of(recorder.journal[-1]) == b"[0, 1, 2]"
 
 
 def test_a_failed_step_raises_in_the_body_and_names_itself_in_the_runs_failure() -> None:
@@ -117,7 +116,7 @@ def test_the_outcome_is_decided_when_the_root_ends_and_the_run_ends_when_its_tas
     assert recorder.machine.outcome is None
     recorder.feed(succeeded("clean_up"))
     assert isinstance(recorder.journal[-1], RunCompleted)
-    assert bytes(recorder.journal[-1].output) == b'"done"'
+    assert output_of(recorder.journal[-1]) == b'"done"'
 
 
 def test_timers_fire_by_ordinal_and_move_time() -> None:  # SPEC W1
@@ -138,14 +137,14 @@ def test_timers_fire_by_ordinal_and_move_time() -> None:  # SPEC W1
     assert recorder.keys == ["slow"]
     recorder.feed("timer")
     assert isinstance(recorder.journal[-2], StepCancelled)
-    assert bytes(recorder.journal[-1].output) == b"7000000"
+    assert output_of(recorder.journal[-1]) == b"7000000"
 
 
 def test_a_sleep_that_is_given_up_says_so_and_wakes_nobody() -> None:
     """Of two waits the earlier wins: the other is on record as cancelled, and its timer does not fire."""
 
     async def body(machine: Machine) -> bytes:
-        done, others = await asyncio.wait(
+        _, others = await asyncio.wait(
             [asyncio.create_task(_sleep(machine, seconds)) for seconds in (3600, 1)], return_when="FIRST_COMPLETED"
         )
         for other in others:
@@ -226,7 +225,7 @@ def test_randomness_and_ids_come_from_the_seed() -> None:
     async def body(machine: Machine) -> bytes:
         return f'"{machine.random.random()} {machine.uuid()} {machine.uuid()}"'.encode()
 
-    outputs = {bytes(make_machine(body).begin()[-1].output) for _ in range(2)}
+    outputs = {output_of(make_machine(body).begin()[-1]) for _ in range(2)}
     assert len(outputs) == 1
 
 
@@ -286,4 +285,59 @@ def test_time_never_runs_backwards() -> None:
 
     later = START_US + int(timedelta(seconds=9).total_seconds()) * 1_000_000
     recorder = Recorder(body).feed(succeeded("a", at=later), succeeded("b", at=START_US))
-    assert bytes(recorder.journal[-1].output) == b"0"
+    assert output_of(recorder.journal[-1]) == b"0"
+
+
+def test_a_generator_left_open_may_clean_up_with_a_step() -> None:  # SPEC P5
+    """The run ends when the clean-up of its open generators has, steps included."""
+
+    async def numbers(machine: Machine) -> AsyncIterator[int]:
+        try:
+            yield 1
+        finally:
+            await step(machine, "close")
+
+    async def body(machine: Machine) -> bytes:
+        async for _ in numbers(machine):
+            break
+        await step(machine, "work")
+        return b"1"
+
+    recorder = Recorder(body).feed(succeeded("work"))
+    assert recorder.keys == ["work", "close"]
+    assert recorder.machine.outcome is None
+    recorder.feed(succeeded("close"))
+    assert isinstance(recorder.journal[-1], RunCompleted)
+
+
+def test_a_task_that_wishes_to_exit_fails_the_run() -> None:
+    """SystemExit in any task of a body is the run's failure, and not the worker's end."""
+
+    async def body(machine: Machine) -> bytes:
+        async def leave() -> None:
+            raise SystemExit(3)
+
+        kept = asyncio.create_task(leave())
+        await step(machine, "work")
+        await kept
+        return b"1"
+
+    end = Recorder(body).journal[-1]
+    assert isinstance(end, RunFailed)
+    assert end.error.type == "SystemExit"
+
+
+def test_evicting_asks_for_nothing() -> None:  # SPEC P7
+    """State set and marks left in a `finally` at eviction are no commands."""
+
+    async def body(machine: Machine) -> bytes:
+        try:
+            await step(machine, "work")
+        finally:
+            machine.set_state("phase", b'"over"')
+            machine.reach_milestone("over")
+        return b"1"
+
+    recorder = Recorder(body)
+    assert recorder.machine.evict() == 0
+    assert recorder.machine._commands == []

@@ -6,7 +6,7 @@ import asyncio
 from typing import Any
 
 import pytest
-from tests.core.machines import START_US, Recorder, failed, make_machine, replay, step, succeeded
+
 from outlast.core.attempts import OpenSteps
 from outlast.core.events import (
     AttemptStarted,
@@ -24,6 +24,7 @@ from outlast.core.machine import Machine
 from outlast.core.reopening import find_cut, splice
 from outlast.core.replay import Replay
 from outlast.errors import NonDeterminism
+from tests.core.machines import START_US, Recorder, failed, make_machine, replay, step, succeeded
 
 
 async def sequence(machine: Machine) -> bytes:
@@ -144,9 +145,7 @@ def test_retry_keeps_successes_that_came_after_the_failure() -> None:  # SPEC R1
     """A sibling that succeeded behind the cut answers at once instead of running again."""
 
     async def body(machine: Machine) -> bytes:
-        results = await asyncio.gather(
-            step(machine, "bad"), step(machine, "slow"), return_exceptions=True
-        )
+        results = await asyncio.gather(step(machine, "bad"), step(machine, "slow"), return_exceptions=True)
         await step(machine, "after")
         if isinstance(results[0], Exception):
             raise results[0]

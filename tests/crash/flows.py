@@ -127,7 +127,7 @@ async def fan(ctx: Context, width: int) -> list[str]:
 @flows.workflow
 async def retrying(ctx: Context, failures: int) -> list[str]:
     """Attempts that fail, beside others that do not."""
-    return await asyncio.gather(flaky("a", failures), act("b"), flaky("c", 1))
+    return list(await asyncio.gather(flaky("a", failures), act("b"), flaky("c", 1)))
 
 
 @flows.workflow

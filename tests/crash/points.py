@@ -13,6 +13,7 @@ import sqlite3
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
+import outlast.stores.sqlite.connection
 import outlast.stores.sqlite.migrate
 import outlast.stores.sqlite.store
 import outlast.stores.sqlite.workers

@@ -19,6 +19,7 @@ from outlast.authoring.workflow import Workflow
 from outlast.core.events import Event, decode_events
 from outlast.engine.engine import Engine, Start
 from outlast.engine.hot import HotRun
+from outlast.engine.hotruns import HotRuns
 from outlast.engine.worker import Worker, WorkerSettings
 from outlast.stores.memory import MemoryStore
 from outlast.stores.store import (
@@ -149,9 +150,13 @@ class Process:
         assert self.engine.worker is not None
         return self.engine.worker
 
-    def hot(self, uid: str) -> HotRun | None:
+    @property
+    def home(self) -> HotRuns:
         assert self.worker.home is not None
-        return self.worker.home.find(uid)
+        return self.worker.home
+
+    def hot(self, uid: str) -> HotRun | None:
+        return self.home.find(uid)
 
     async def start(self, workflow: Workflow[..., Any], *args: object, **options: Any) -> str:
         uid, _ = await self.engine.start(workflow, workflow.encode_input(args, {}), Start(**options))

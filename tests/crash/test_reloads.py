@@ -104,7 +104,7 @@ async def test_a_load_that_fails_beside_a_running_step_keeps_the_run(name) -> No
 
     @app.workflow(name="flow")
     async def flow(ctx: Context) -> list[int]:
-        return await asyncio.gather(step(0), step(1))
+        return list(await asyncio.gather(step(0), step(1)))
 
     async with process(name, app, max_hot=0) as one:
         uid = await one.start(flow)
@@ -179,7 +179,7 @@ async def test_a_cancel_beside_a_suspension_is_not_lost(name) -> None:
         gate.set()
         await until(lambda: len(hot.queue) == 1)
         await cancel(one, uid)
-        one.worker.home.loader.take_mail(hot, await one.store.read_inbox(uid))
+        one.home.loader.take_mail(hot, await one.store.read_inbox(uid))
         assert [type(event) for event in hot.queue] == [StepSucceeded, CancelRequested]
         hot.is_loading = False
         hot.advance()
@@ -249,14 +249,15 @@ async def test_a_run_is_not_handed_over_with_a_step_in_flight(name) -> None:
 
     for module in (app, lesser):
         made(module, work)
-        module.workflow(name="flow", version="1")(body)
     made(app, rare)
+    app.workflow(name="flow", version="1")(body)
+    flow = lesser.workflow(name="flow", version="1")(body)
 
     async with process(name, lesser) as here:
-        uid = await here.start(lesser.find_workflow("flow"))
+        uid = await here.start(flow)
         await until(lambda: began)
         async with process(name, app) as there:
-            here.worker.home.peers = [row for row in await here.store.list_workers() if row.id == there.worker.id]
+            here.home.peers = [row for row in await here.store.list_workers() if row.id == there.worker.id]
             await until(lambda: (hot := here.hot(uid)) is None or hot.machine is None)
             await asyncio.sleep(0.1)
             gate.set()

@@ -7,7 +7,7 @@ with its run (`uid`) when the id is given to another by `on_conflict="restart"`.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable
 from contextlib import aclosing
 from datetime import datetime
 from typing import TYPE_CHECKING, Generic, TypeVar, cast
@@ -124,7 +124,7 @@ class Run(Generic[R]):
         """
         engine = self._reach()
         timeline, position = Timeline(), -1
-        async with aclosing(cast("AsyncGenerator[None, None]", engine.follow(self.uid))) as changes:
+        async with aclosing(engine.follow(self.uid)) as changes:
             async for _ in changes:
                 read = await engine.read_events(self.uid, after=position)
                 if not read:
