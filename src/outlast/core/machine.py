@@ -116,6 +116,7 @@ class Machine:
         self.started = started
         self.loop = BodyLoop(start_us=started.at, dev=dev)
         self.loop.machine = self
+        self.loop.run_id = started.id
         self.pending: dict[str, PendingStep] = {}
         self.state: dict[str, bytes] = {}
         self.outcome: Command | None = None
@@ -193,9 +194,10 @@ class Machine:
 
     def evict(self) -> int:
         """Drop the body without effect in the world (LOOP §3). Gives how many coroutines would not die."""
+        stuck = self.loop.evict()
         self.pending.clear()
         self._facts.clear()
-        stuck = self.loop.evict()
+        self._commands.clear()
         self._root = None
         return stuck
 
@@ -308,7 +310,7 @@ class Machine:
 
     def _emit(self, command: Command) -> None:
         self.loop.reset_budget()
-        if self.missing is None:
+        if self.missing is None and not self.loop.closing:
             self._commands.append(command)
 
     def _settle(self) -> list[Command]:
@@ -318,8 +320,9 @@ class Machine:
             self.loop.drain()
             if root.done():
                 self._finish(root)
-            if self.loop.foreign_call is not None:
-                self._fail(self.loop.foreign_call)
+            fatal = self.loop.foreign_call or self.loop.system_exit
+            if fatal is not None and self.outcome is None:
+                self._fail(fatal)
         commands, self._commands = self._commands, []
         return commands
 
@@ -332,6 +335,8 @@ class Machine:
         if not self.loop.live_tasks():
             self.loop.close_generators()
             self.loop.drain()
+            if self.loop.live_tasks():
+                return  # a generator's clean-up waits for a step
             for pending in list(self.pending.values()):
                 self.give_up(pending)
             self.outcome = self._decided
@@ -346,6 +351,8 @@ class Machine:
             message = "The body was cancelled from inside, and nobody asked for the run to be cancelled."
             return RunFailed(ErrorRecord("CancelledError", message, module="asyncio.exceptions"))
         error = root.exception()
+        if isinstance(error, MemoryError):
+            raise error  # of the process, not of the run: whoever takes the run over may have more
         if error is None:
             return RunCancelled(reason) if cancelled else RunCompleted(msgspec.Raw(root.result()))
         steps = tuple(_failed_steps(error))
@@ -354,7 +361,7 @@ class Machine:
         return RunCancelled(reason, record) if cancelled else RunFailed(record, steps)
 
     def _fail(self, error: BaseException) -> None:
-        """The loop itself was misused from outside: the body cannot be trusted to go on."""
+        """The loop was misused from outside, or a task of the body wished to exit: it cannot be trusted to go on."""
         self.outcome = self._decided = RunFailed(self._describe_error(error))
         self._commands = [command for command in self._commands if type(command) not in OUTCOMES]
         self._commands.append(self.outcome)

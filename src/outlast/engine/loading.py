@@ -257,7 +257,7 @@ class Loader:
 
     def _feed(self, run: HotRun, replay: Replay) -> bool:
         watchdog = self._home.watchdog
-        watchdog.drain_began(run.uid)
+        watchdog.drain_began(run.uid, None if run.machine is None else run.machine.loop)
         try:
             return replay.advance(TURN)
         finally:
