@@ -133,13 +133,13 @@ def test_the_file_says_whose_it_is(tmp_path: Path):
     assert path.read_bytes()[68:72] == b"OUTL" == APPLICATION_ID.to_bytes(4, "big")
 
 
-async def test_another_programs_file_is_left_alone(tmp_path: Path):
+def test_another_programs_file_is_left_alone(tmp_path: Path):
     """An SQLite file with tables of somebody else's is refused, and not a byte of it is changed."""
     path = tmp_path / "contacts.db"
     change(path, "create table contacts (name)")
     before = path.read_bytes()
     with pytest.raises(InvalidSetting, match="tables contacts"):
-        await open_and_close(path)
+        asyncio.run(open_and_close(path))
     assert path.read_bytes() == before
     assert [file.name for file in tmp_path.iterdir()] == ["contacts.db"]
 

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import logging
 import sqlite3
 import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -18,6 +21,7 @@ from tests.stores.contract.writing import (
     HOUR,
     commit,
     entry,
+    inbox_of,
     land,
     mark_of,
     marks_of,
@@ -65,15 +69,20 @@ async def set_pragma(store: SqliteStore, pragma: str) -> None:
     await done.wait()
 
 
-class Gate:
-    """Keeps the writer busy until it is opened, so that what is submitted meanwhile comes in company."""
+@contextmanager
+def busy_writer(store: SqliteStore) -> Iterator[None]:
+    """Keeps the writer busy meanwhile, so that what is submitted comes in company."""
+    over = threading.Event()
+    store._writer.run_aside(lambda _: over.wait())
+    try:
+        yield
+    finally:
+        over.set()
 
-    def __init__(self, store: SqliteStore) -> None:
-        self._opened = threading.Event()
-        store._writer.run_aside(lambda _: self._opened.wait())
 
-    def open(self) -> None:
-        self._opened.set()
+async def wait_for_renewal(store: SqliteStore) -> None:
+    while not store._writer._urgent:
+        await asyncio.sleep(0.001)
 
 
 # --- company ----------------------------------------------------------------------------------------------------------
@@ -82,12 +91,11 @@ class Gate:
 async def test_jobs_that_wait_share_a_transaction(store: SqliteStore, worker: str):
     """What waits while a commit is under way is written as one, and each gets its own answer."""
     await own(store, worker, *(f"r{n}" for n in range(20)))
-    gate = Gate(store)
-    before = store._writer.commits
-    sends = [asyncio.ensure_future(store.send(f"r{n}", message())) for n in range(20)]
-    moves = asyncio.ensure_future(commit(store, worker, *(entry(f"r{n}", 1) for n in range(20))))
-    await asyncio.sleep(0)
-    gate.open()
+    with busy_writer(store):
+        before = store._writer.commits
+        sends = [asyncio.ensure_future(store.send(f"r{n}", message())) for n in range(20)]
+        moves = asyncio.ensure_future(commit(store, worker, *(entry(f"r{n}", 1) for n in range(20))))
+        await asyncio.sleep(0)
     assert [sent.no for sent in await asyncio.gather(*sends)] == [1] * 20
     assert await moves == [LANDED] * 20
     assert store._writer.commits == before + 1
@@ -97,21 +105,20 @@ async def test_a_job_that_fails_in_company_hurts_none_but_itself(store: SqliteSt
     """Of calls that are written together each lands or fails as it would alone."""
     await own(store, worker, "a", "b", "c")
     await land(store, worker, *(start(f"child-{n}", claimed=True) for n in range(3)))
-    gate = Gate(store)
-    calls = [
-        asyncio.ensure_future(call)
-        for call in (
-            commit(store, worker, entry("a", 1)),
-            store.commit("nobody", [entry("b", 1)]),
-            commit(store, worker, entry("b", 1, prev=5)),
-            store.send("c", message()),
-            commit(store, worker, start("d", id="id of a")),
-            commit(store, worker, Progress("c", 1, mark=1 << 70, prev=mark_of(0), events=b"")),
-            commit(store, worker, entry("child-1", 1)),
-        )
-    ]
-    await asyncio.sleep(0)
-    gate.open()
+    with busy_writer(store):
+        calls = [
+            asyncio.ensure_future(call)
+            for call in (
+                commit(store, worker, entry("a", 1)),
+                store.commit("nobody", [entry("b", 1)]),
+                commit(store, worker, entry("b", 1, prev=5)),
+                store.send("c", message()),
+                commit(store, worker, start("d", id="id of a")),
+                commit(store, worker, Progress("c", 1, mark=1 << 70, prev=mark_of(0), events=b"")),
+                commit(store, worker, entry("child-1", 1)),
+            )
+        ]
+        await asyncio.sleep(0)
     landed, fenced, stale, sent, taken, refused, child = await asyncio.gather(*calls, return_exceptions=True)
     assert landed == [LANDED]
     assert isinstance(fenced, Fenced)
@@ -130,41 +137,43 @@ async def test_a_full_inbox_in_company_is_the_senders_alone(store: SqliteStore, 
     await own(store, worker, "full", "free")
     for id in ("m1", "m2"):
         await store.send("full", message(id))
-    gate = Gate(store)
-    sends = [asyncio.ensure_future(store.send(to, message("m3"))) for to in ("full", "free")]
-    await asyncio.sleep(0)
-    gate.open()
+    with busy_writer(store):
+        sends = [asyncio.ensure_future(store.send(to, message("m3"))) for to in ("full", "free")]
+        await asyncio.sleep(0)
     refused, sent = await asyncio.gather(*sends, return_exceptions=True)
     assert isinstance(refused, InboxFull)
     assert not isinstance(sent, BaseException)
     assert sent.verdict == "sent"
 
 
-async def test_a_renewal_goes_before_all_that_waits(store: SqliteStore, worker: str):
+async def test_a_renewal_goes_before_all_that_waits(path: Path):
     """A lease is renewed in the next transaction, however much waits (L2, F38)."""
+    turns = itertools.count()
+    store = SqliteStore(f"sqlite:///{path}", lambda: next(turns))  # so that each transaction has another time
+    await store.open()
+    worker = await register(store, "w", HOUR)
     await own(store, worker, "r")
-    gate = Gate(store)
-    waiting = [asyncio.ensure_future(store.send("r", message(f"m{n}"))) for n in range(3000)]
-    await asyncio.sleep(0)
-    renewal = asyncio.get_running_loop().run_in_executor(None, store.renew, worker, HOUR)
-    while not store._writer._urgent:
-        await asyncio.sleep(0.001)
-    gate.open()
-    assert await renewal is not None
-    assert not waiting[-1].done(), "it was answered with the first of several transactions"
+    with busy_writer(store):
+        waiting = [asyncio.ensure_future(store.send("r", message(f"m{n}"))) for n in range(2500)]
+        await asyncio.sleep(0)
+        renewal = asyncio.get_running_loop().run_in_executor(None, store.renew, worker, HOUR)
+        await wait_for_renewal(store)
+    renewed_at = await renewal
     await asyncio.gather(*waiting)
+    written_at = sorted({sent.sent_at for sent in await inbox_of(store, "r")})
+    assert len(written_at) > 1
+    assert renewed_at == written_at[0]
+    await store.close()
 
 
 async def test_a_renewal_goes_before_a_plain_commit(store: SqliteStore, worker: str):
     """Also when all that waits is one statement, which has no transaction around it."""
     await own(store, worker, "r")
-    gate = Gate(store)
-    move = asyncio.ensure_future(commit(store, worker, entry("r", 1)))
-    await asyncio.sleep(0)
-    renewal = asyncio.get_running_loop().run_in_executor(None, store.renew, worker, HOUR)
-    while not store._writer._urgent:
-        await asyncio.sleep(0.001)
-    gate.open()
+    with busy_writer(store):
+        move = asyncio.ensure_future(commit(store, worker, entry("r", 1)))
+        await asyncio.sleep(0)
+        renewal = asyncio.get_running_loop().run_in_executor(None, store.renew, worker, HOUR)
+        await wait_for_renewal(store)
     assert await renewal is not None
     assert await move == [LANDED]
 
@@ -192,11 +201,10 @@ async def test_closing_waits_for_what_was_sent(path: Path):
 async def test_a_caller_that_gives_up_breaks_nothing(store: SqliteStore, worker: str):
     """A cancelled commit may land all the same; the writer goes on."""
     await own(store, worker, "r")
-    gate = Gate(store)
-    given_up = asyncio.ensure_future(commit(store, worker, entry("r", 1)))
-    await asyncio.sleep(0)
-    given_up.cancel()
-    gate.open()
+    with busy_writer(store):
+        given_up = asyncio.ensure_future(commit(store, worker, entry("r", 1)))
+        await asyncio.sleep(0)
+        given_up.cancel()
     with pytest.raises(asyncio.CancelledError):
         await given_up
     await land(store, worker, entry("r", 1))
@@ -271,11 +279,10 @@ async def test_a_full_disk_spares_what_fits(store: SqliteStore, worker: str):
     """Of commits in one group that one fails which does not fit."""
     await own(store, worker, "r", "s")
     await set_pragma(store, "max_page_count = 1")
-    gate = Gate(store)
-    big = asyncio.ensure_future(commit(store, worker, entry("r", 1, events=b"x" * 500_000)))
-    small = asyncio.ensure_future(store.list_workers()), asyncio.ensure_future(register(store, "w", HOUR))
-    await asyncio.sleep(0)
-    gate.open()
+    with busy_writer(store):
+        big = asyncio.ensure_future(commit(store, worker, entry("r", 1, events=b"x" * 500_000)))
+        small = asyncio.ensure_future(store.list_workers()), asyncio.ensure_future(register(store, "w", HOUR))
+        await asyncio.sleep(0)
     answers = await asyncio.gather(big, *small, return_exceptions=True)
     assert isinstance(answers[0], StoreFull)
     assert answers[2] == "w"

@@ -57,7 +57,7 @@ class Checkpoints:
             return
         try:
             self._run(connection, now)
-        except sqlite3.Error as error:
+        except (sqlite3.Error, OSError) as error:
             self._not_before = now + _PAUSE_S
             _log.warning("cannot empty the write-ahead log of %s, trying again: %s", self._path, error)
 

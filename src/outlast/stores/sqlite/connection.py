@@ -106,7 +106,7 @@ def connect(settings: Settings, *, writes: bool = False) -> sqlite3.Connection:
         settings.path,
         timeout=_INNER_WAIT_MS / 1000,
         isolation_level=None,
-        cached_statements=256,
+        cached_statements=512,  # those for many rows exist in several sizes; all of all come to 50 MB
         check_same_thread=True,
     )
     try:

@@ -126,7 +126,6 @@ class _Watch:
     def _watch(self, connection: sqlite3.Connection) -> None:
         version = _read_version(connection)
         commits = self._writer.commits
-        self._tell()  # of what changed before the first look
         while not self.is_stopped:
             time.sleep(_EVERY_S)
             before, version = version, _read_version(connection)

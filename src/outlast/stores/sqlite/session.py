@@ -6,6 +6,7 @@ transaction is left open.
 
 from __future__ import annotations
 
+import logging
 import sqlite3
 from typing import TYPE_CHECKING, Any
 
@@ -26,6 +27,8 @@ __all__ = ["Session"]
 
 _HARMLESS = {sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED, sqlite3.SQLITE_FULL, sqlite3.SQLITE_CONSTRAINT}
 """Errors after which a connection is as good as before. After others it is made anew."""
+
+_log = logging.getLogger("outlast.stores.sqlite")
 
 
 class Session:
@@ -90,6 +93,7 @@ class Session:
         try:
             aside(self._connected())
         except sqlite3.Error as error:
+            _log.warning("cannot look at %s: %s", self._settings.path, error)
             self._recover(error)
 
     def rest(self) -> None:
