@@ -1,0 +1,221 @@
+"""What 100,000 sleeping runs cost the workers: no memory, and no statements (SPEC W7, Q5).
+
+One worker starts them and lets them go, as a worker would in a day's work: what it keeps afterwards is measured. Then two
+workers idle side by side, one on that store and one on an empty one: every statement they send to SQLite is counted, and
+what they have in memory compared. Targets: 50 MB for the first; two statements a second, `PRAGMA data_version` apart, for
+the idle ones.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import collections
+import gc
+import sqlite3
+import time
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from benchmarks.children import Child, Parent, Plan, call, say
+from benchmarks.figures import Figure, Report, Table, spread
+from benchmarks.machine import resident_bytes
+from outlast import Context, Outlast
+from outlast.stores.sqlite.statements import load_statements
+
+__all__ = ["idle", "measure", "put_to_sleep"]
+
+RUNS = 100_000
+BATCH = 500
+IDLE_S = 25.0
+"""Longer than the rarest of what a worker does now and then."""
+MOST_MB = 50.0
+MOST_STATEMENTS = 2.0
+MB = 1_000_000
+FREE = "data_version"
+"""Reads no page: not counted."""
+
+
+class Order(msgspec.Struct, frozen=True):
+    """To a child."""
+
+    url: str
+    runs: int = 0
+    seconds: float = 0.0
+
+
+class Asleep(msgspec.Struct, frozen=True):
+    """From who put them to sleep. Bytes."""
+
+    before: int
+    most: int
+    after: int
+    most_hot: int
+    """Runs in memory at once."""
+    seconds: float
+    """Until the last of them was parked."""
+
+
+class Idled(msgspec.Struct, frozen=True):
+    """From an idle worker."""
+
+    memory: int
+    """Bytes."""
+    statements: dict[str, int]
+    seconds: float
+    cpu_seconds: float
+
+
+def measure(plan: Plan, _: Parent) -> Report:
+    """Many sleepers, then idle workers with and without them."""
+    runs, seconds = (200, 2.0) if plan.quick else (RUNS, IDLE_S)
+    full, empty = (f"sqlite:///{Path(plan.folder) / name}.db" for name in ("full", "empty"))
+    say(f"{runs:,} runs go to sleep")
+    asleep = call(put_to_sleep, Order(full, runs=runs), Asleep, limit_s=300)
+    say(f"two workers idle for {seconds:g} s")
+    with (
+        Child(idle, Order(full, seconds=seconds), limit_s=120) as one,
+        Child(idle, Order(empty, seconds=seconds), limit_s=120) as other,
+    ):
+        idled = {f"with {runs:,} sleeping runs": one.hear(Idled), "with none": other.hear(Idled)}
+    report = Report("sleeping", {"runs": f"{runs:,}, each asleep for a day", "idle for": f"{seconds:g} s"}, {}, [])
+    _tell_memory(report, asleep, idled)
+    _tell_statements(report, idled)
+    return report
+
+
+def put_to_sleep(order: Order, _: Parent) -> Asleep:
+    """Start runs that sleep, in batches, in a worker as it is by default; wait until all are parked."""
+    return asyncio.run(_put_to_sleep(order))
+
+
+def idle(order: Order, _: Parent) -> Idled:
+    """A worker with nothing to do."""
+    return asyncio.run(_idle(order))
+
+
+def _make(url: str) -> tuple[Outlast, Any]:
+    app = Outlast(url)
+
+    @app.workflow(name="sleeper")
+    async def sleeper(ctx: Context) -> None:
+        await ctx.sleep("1d")
+
+    return app, sleeper
+
+
+# --- in the children --------------------------------------------------------------------------------------------------
+
+
+async def _put_to_sleep(order: Order) -> Asleep:
+    app, sleeper = _make(order.url)
+    async with app.worker() as worker:
+        home = worker.home
+        assert home is not None
+        await asyncio.gather(*(app.start(sleeper) for _ in range(BATCH)))  # to warm up
+        while len(home) or home.is_moving:
+            await asyncio.sleep(0.05)
+        gc.collect()
+        before = most = resident_bytes()
+        most_hot, began = 0, time.perf_counter()
+        for first in range(0, order.runs, BATCH):
+            await asyncio.gather(*(app.start(sleeper) for _ in range(min(BATCH, order.runs - first))))
+            most, most_hot = max(most, resident_bytes()), max(most_hot, len(home))
+        while len(home) or home.is_moving:
+            await asyncio.sleep(0.05)
+        seconds = time.perf_counter() - began
+        gc.collect()
+        return Asleep(before, most, resident_bytes(), most_hot, seconds)
+
+
+async def _idle(order: Order) -> Idled:
+    counted = _count_statements()
+    app, _ = _make(order.url)
+    async with app.worker():
+        await asyncio.sleep(3.0)
+        gc.collect()
+        counted.clear()
+        began, cpu = time.perf_counter(), time.process_time()
+        await asyncio.sleep(order.seconds)
+        statements, seconds = dict(counted), time.perf_counter() - began
+        return Idled(resident_bytes(), statements, seconds, time.process_time() - cpu)
+
+
+def _count_statements() -> collections.Counter[str]:
+    """Of every connection that this process makes from now on, by their names in `sql/*.sql`."""
+    beginnings = _read_beginnings()
+    counted: collections.Counter[str] = collections.Counter()
+    connect = sqlite3.connect
+
+    def note(sql: str) -> None:
+        if not sql.startswith("--"):  # a trigger's part of a statement
+            counted[_name_statement(sql, beginnings)] += 1
+
+    def connect_watched(*arguments: Any, **options: Any) -> sqlite3.Connection:
+        connection = connect(*arguments, **options)
+        connection.set_trace_callback(note)
+        return connection
+
+    name = "connect"
+    setattr(sqlite3, name, connect_watched)
+    return counted
+
+
+def _read_beginnings() -> dict[str, str]:
+    """What each statement begins with, up to its first parameter, and its name; the longest first."""
+    folder = resources.files("outlast.stores.sqlite").joinpath("sql")
+    files = sorted(file.name.removesuffix(".sql") for file in folder.iterdir() if file.name.endswith(".sql"))
+    beginnings = {
+        statement.sql.partition("?")[0].partition(":")[0]: name
+        for file in files
+        for name, statement in load_statements(file).items()
+    }
+    return dict(sorted(beginnings.items(), key=lambda item: -len(item[0])))
+
+
+def _name_statement(sql: str, beginnings: dict[str, str]) -> str:
+    for beginning, name in beginnings.items():
+        if sql.startswith(beginning):
+            return name
+    return " ".join(sql.split()[:2]).removeprefix("pragma ")
+
+
+# --- what came of it --------------------------------------------------------------------------------------------------
+
+
+def _tell_memory(report: Report, asleep: Asleep, idled: dict[str, Idled]) -> None:
+    first, second = idled.values()
+    figures: dict[str, Figure] = {
+        "growth": spread([(asleep.after - asleep.before) / MB], "MB", target=MOST_MB),
+        "most": spread([(asleep.most - asleep.before) / MB], "MB"),
+        "most_hot": spread([asleep.most_hot], "runs"),
+        "seconds": spread([asleep.seconds], "s"),
+        "newcomer": spread([(first.memory - second.memory) / MB], "MB", target=MOST_MB),
+    }
+    report.figures.update(figures)
+    names = {
+        "growth": "the worker that started them: growth, all parked",
+        "most": "the same, at its most",
+        "most_hot": "hot at once, at most",
+        "seconds": "until all were parked",
+        "newcomer": "a worker that comes to them, beyond one that comes to none",
+    }
+    rows = [[text, str(figures[key]), figures[key].unit, figures[key].verdict] for key, text in names.items()]
+    report.tables.append(Table("Memory of sleeping runs", ["what", "", "unit", "target"], rows))
+
+
+def _tell_statements(report: Report, idled: dict[str, Idled]) -> None:
+    names = sorted({name for each in idled.values() for name in each.statements}, key=lambda name: (name == FREE, name))
+    rows = [[name, *(f"{each.statements.get(name, 0) / each.seconds:.2f}" for each in idled.values())] for name in names]
+    sums = []
+    for who, each in idled.items():
+        count = sum(count for name, count in each.statements.items() if name != FREE)
+        sums.append(spread([count / each.seconds], "statements/s", target=MOST_STATEMENTS))
+        report.figures[f"statements {who}"] = sums[-1]
+        report.figures[f"cpu {who}"] = spread([3600 * each.cpu_seconds / each.seconds], "CPU s/h")
+    rows.append([f"in all, {FREE} apart", *map(str, sums)])
+    rows.append(["target", *(figure.verdict for figure in sums)])
+    rows.append(["CPU, seconds an hour", *(f"{3600 * each.cpu_seconds / each.seconds:.0f}" for each in idled.values())])
+    report.tables.append(Table("An idle worker's statements a second", ["statement", *idled], rows))
