@@ -58,7 +58,7 @@ class Outlast(Module):
     """One app, on one store. See the module's docstring; `async with app:` opens it."""
 
     def __init__(self, url: str | None = None, *, dev: bool | None = None) -> None:
-        """`url`: `sqlite:///path`, `postgresql://…` or `memory://`; default $OUTLAST_URL, else sqlite:///outlast.db.
+        """`url`: `sqlite:///path`, `memory://` or `memory://name`; default $OUTLAST_URL, else sqlite:///outlast.db.
 
         `dev` (default $OUTLAST_DEV) makes bodies raise on what must not be done in them, also behind the loop's back.
         """

@@ -92,7 +92,7 @@ class Context:
 
     @property
     def uid(self) -> str:
-        """The run's own id: another one after a restart or in a fork."""
+        """The run's own id: after a restart the name is the same, and this is another one."""
         return self._machine.started.uid
 
     @property

@@ -35,13 +35,13 @@ class StepOptions(TypedDict, total=False):
     heartbeat_timeout: Duration | None
     """Longest time between two calls of `current_step().heartbeat()`."""
     queue: str | None
-    """Workers of this queue run it."""
+    """Which workers are to run it. Kept, and without effect in this release: it runs in the worker of its run."""
     executor: str | None
     """The `concurrent.futures.Executor` of this name runs it."""
     at_most_once: bool
     """After a crash in the middle it is not repeated: it fails as StepInterrupted."""
     compensate: bool
-    """False: its effect stays when the run is unwound."""
+    """False: its effect stays when the run is unwound. Without effect in this release, which unwinds no runs."""
     on_error: Callable[..., object] | None
     """Runs once, as a step of its own, when the step has failed for good; gets a `FailedStep`."""
 

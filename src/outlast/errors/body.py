@@ -42,7 +42,7 @@ class BodyDeadlock(BodyStopped):
     template = (
         "The body waits for what cannot come",
         "run {id!r}\n{stack}",
-        "Await a step, a timer or a signal instead.",
+        "Await a step or a timer instead.",
     )
     id: str
     stack: str = ""

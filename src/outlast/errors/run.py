@@ -91,7 +91,7 @@ class RunNotFailed(RunError):
     template = (
         "Only a failed run can be retried, this one is {status}",
         "run {id!r}",
-        "Use fork() to run a part of it again.",
+        "See run.status(); to run it once more, start it under another id.",
     )
     id: str
     status: str
@@ -124,7 +124,7 @@ class RunFailed(RunError):
 
 
 class RunCancelled(RunError):
-    """The run was cancelled; what it had done may have been undone."""
+    """The run was cancelled."""
 
     code = "RUN_CANCELLED"
     template = "The run is {status}, cancelled because: {reason}", "run {id!r}", "Start it anew if it is wanted."

@@ -18,9 +18,9 @@ def open_store(url: str) -> Store:
     """The store, not opened yet: `await store.open()` connects, and says what is wrong with the place.
 
     - `sqlite:///relative.db`, `sqlite:////absolute.db`: a file. Options: `?synchronous=full|normal`, `readers=1..4`,
-      `busy_timeout=SECONDS` (`outlast.stores.sqlite.settings` says what they do).
+      `busy_timeout=SECONDS` (`outlast.stores.sqlite.connection` says what they do).
     - `memory://`: this process's memory, for this object alone; `memory://name`: shared under that name.
-    - `postgresql://…`: needs the extra `postgres`.
+    - `postgresql://…`: for the extra `postgres`, which has no store yet: always `ExtraMissing`.
 
     Raises `InvalidSetting` for a URL that names none of these, `ExtraMissing` for one whose packages are missing.
     Backends are imported when they are asked for."""
