@@ -246,9 +246,9 @@ class Outlast(Module):
     ) -> AbstractAsyncContextManager[Worker]:
         """`async with app.worker():` works runs until it is left, and opens the app. Many processes may do so.
 
-        `concurrency`: steps executing at once, plain functions in `threads` threads. `max_hot`: runs kept in memory,
-        default 10,000; 0 replays after every event, which finds what a body must not do, and is the default in `dev`. `lease`: when it dies, others wait that long. `grace`: how long running steps may go
-        on when it is told to stop.
+        `concurrency`: steps executing at once, plain functions in `threads` threads. `max_hot`: runs kept in memory, by
+        default 10,000, and with `dev` 0: that replays after every event, and finds what a body must not do. `lease`:
+        when it dies, others wait that long. `grace`: how long running steps may go on when it is told to stop.
         """
         return self._working(
             check_worker(
