@@ -120,7 +120,7 @@ class HeldStore(MemoryStore):
         return await self._pass("list_owned", super().list_owned(worker_id))
 
     async def look(self, claiming: Claiming) -> Look:
-        return await self._pass("look", super().look(claiming))
+        return await self._pass("look", super().look(claiming), claiming)
 
     async def reap(self, *, limit: int = 500, orphans: bool = False) -> Reaped | None:
         return await self._pass("reap", super().reap(limit=limit, orphans=orphans))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 import uuid
 
 import pytest
@@ -83,6 +84,47 @@ async def test_a_claim_heard_of_too_late_is_not_worked(name) -> None:
         writers = {entry.writer for entry, _ in (await client.engine.read_events(uid))[1:]}
         assert len(writers) == 1
         assert began == [1]
+
+
+async def test_a_fence_that_is_heard_of_late_spares_the_next_incarnation(name) -> None:
+    """A worker that has come back does not lose its new lease to a refusal that was meant for its old one."""
+    app = Module("")
+
+    @app.workflow(name="flow")
+    async def flow(ctx: Context) -> int:
+        return 7
+
+    async with process(name, app, works=False) as client, process(name, app) as one:
+        claim, old = one.store.hold("claim", before=True), one.worker.id
+        uid = await client.start(flow)
+        await claim.reached.wait()
+        await client.store.lapse(old)
+        one.worker.on_fenced(old)
+        await until(lambda: one.worker.is_working)
+        new = one.worker.id
+        claim.let_go()
+        await one.end_of(uid)
+        assert one.worker.id == new
+
+
+async def test_what_the_next_incarnation_claims_is_worked_at_once(name) -> None:
+    """A worker that lost its lease between a look and the claim it led to works what it then gets under its new id."""
+    app = Module("")
+
+    @app.workflow(name="flow")
+    async def flow(ctx: Context) -> int:
+        return 7
+
+    async with process(name, app, works=False) as client, process(name, app) as one:
+        uid = await client.start(flow, delay_us=50_000)
+        run, old = client.store._tables.runs[uid], one.worker.id
+        look = one.store.hold("look", lambda _: run.wake_at is not None and run.wake_at <= time.time_ns() // 1000)
+        await look.reached.wait()
+        await client.store.lapse(old)
+        one.worker.on_fenced(old)
+        await until(lambda: one.worker.is_working)
+        look.let_go()
+        await one.end_of(uid, 3.0)
 
 
 async def test_a_load_that_outlives_the_lease_writes_nothing(name) -> None:

@@ -75,7 +75,7 @@ class Heartbeat(threading.Thread):
             return every_s / 4  # a loop that does not move must not keep its runs for ever (PROTOCOL F38)
         try:
             now = self._store.renew(self._worker_id, self._lease_us)
-        except StoreError as error:
+        except Exception as error:  # noqa: BLE001 - a lease must not lapse for a fault that passes
             _log.warning("the lease of worker %s could not be renewed: %s", self._worker_id, error)
             return every_s / 4 if self.holds_lease() else -1
         if now is None:

@@ -17,7 +17,6 @@ if TYPE_CHECKING:
 __all__ = ["Sweeper"]
 
 TICK_S = 0.25
-PARK_EVERY = 1
 REAP_EVERY = 8
 """Ticks: every 2 s, and at start."""
 RECONCILE_EVERY = 20
@@ -38,8 +37,8 @@ class Sweeper:
             self._tick += 1
             try:
                 await self._sweep()
-            except Fenced:
-                self._worker.on_fenced(self._worker.id)
+            except Fenced as error:
+                self._worker.on_fenced(error.worker)
             except StoreError as error:
                 self._worker.engine.log.warning("a sweep could not be finished: %s", error)
             except Exception:

@@ -132,6 +132,7 @@ def _feed_failed(run: HotRun, draft: Draft, machine: Machine, event: StepFailed)
         _move(run, draft, machine, event)
     else:
         draft.events.append(event)
+        run.has_progressed = True
         run.retry_later(event.key, event.retry_at)
 
 

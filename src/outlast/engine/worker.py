@@ -182,8 +182,8 @@ class Worker:
         while True:
             try:
                 wait_s = await self._look_and_claim() if self.is_working else FLOOR_S
-            except Fenced:
-                self.on_fenced(self.id)
+            except Fenced as error:
+                self.on_fenced(error.worker)
                 wait_s = FLOOR_S
             except StoreError as error:
                 self.engine.log.warning("the store could not be asked for work: %s", error)
@@ -206,15 +206,15 @@ class Worker:
         """One look, and what it led to; answers how long to wait for the next, in seconds."""
         home, store = self.home, self.engine.store
         assert home is not None
-        me = self.id
         look = self.last_look = await store.look(self.claiming(1))
         self.engine.clock.catch_up(look.now)
         if look.mail:
             await home.read_mail(look.mail)
         free = min(home.free, CLAIM_AT_MOST)
         if look.due and free > 0:
-            for claim in await store.claim(self.claiming(free)):
-                home.claimed(claim, me)
+            claiming = self.claiming(free)
+            for claim in await store.claim(claiming):
+                home.claimed(claim, claiming.worker)
             return 0.0 if home.free > 0 else FLOOR_S
         if look.next_at is None:
             return FLOOR_S
@@ -261,11 +261,16 @@ class Worker:
             "outlast-claims", "outlast-sweeps"
         )  # what a claim still brings is handed back by `retire`
         grace = self.settings.grace_us / 1e6 if grace_s is None else grace_s
-        await self._let_steps_end(home, grace)
-        left = home.stepper.stop_all("lost")
-        if left:
-            await asyncio.wait(left, timeout=1.0)
-        await home.hand_back()
+        try:
+            async with asyncio.timeout(grace + self.settings.lease_us / 1e6):
+                await self._let_steps_end(home, grace)
+                left = home.stepper.stop_all("lost")
+                if left:
+                    await asyncio.wait(left, timeout=1.0)
+                await home.hand_back()
+        except TimeoutError:
+            engine.log.error("worker %s leaves %d runs to its lease: the store does not answer", self.id, len(home))
+            home.abandon_all()
         await self._end_tasks()
         await home.loader.close()
         engine.worker = None if engine.worker is self else engine.worker
