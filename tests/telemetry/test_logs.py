@@ -8,7 +8,7 @@ import pytest
 from msgspec import Raw
 
 from outlast.core.events import ErrorRecord, RunStarted
-from outlast.telemetry.logs import ENGINE, STEPS, fields, log_run_failed, log_step_failed, one_line
+from outlast.telemetry.logs import ENGINE, fields, log_run_failed, log_step_failed, one_line
 
 TRACE = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
 STARTED = RunStarted(1, "u-1", "A-17", "fulfil", "v1", Raw(b"null"), 7, "3.11", trace=TRACE)
@@ -24,7 +24,7 @@ def _all_levels(caplog):
 # SPEC R8
 def test_an_expected_error_is_one_line(caplog):
     """A declined card is not a bug: no traceback, and no more than a warning."""
-    log_step_failed(STEPS, STARTED, "charge", 6, DECLINED, False)
+    log_step_failed(STARTED, "charge", 6, DECLINED, will_retry=False)
     (record,) = caplog.records
     assert record.getMessage() == "step charge of run A-17 failed, attempt 6: CardDeclined: no funds"
     assert record.levelno == logging.WARNING
@@ -33,7 +33,7 @@ def test_an_expected_error_is_one_line(caplog):
 # SPEC R8
 def test_any_other_error_comes_with_its_traceback(caplog):
     """What its author did not expect is an error, with all there is to find it."""
-    log_step_failed(STEPS, STARTED, "charge", 6, BUG, False)
+    log_step_failed(STARTED, "charge", 6, BUG, will_retry=False)
     (record,) = caplog.records
     assert record.getMessage().startswith("step charge of run A-17 failed, attempt 6: KeyError: 'x'\nTraceback")
     assert record.getMessage().endswith("KeyError: 'x'")
@@ -43,7 +43,7 @@ def test_any_other_error_comes_with_its_traceback(caplog):
 # SPEC S4
 def test_a_failure_that_is_retried_is_a_warning(caplog):
     """Nothing has failed for good yet; the line says that another attempt follows."""
-    log_step_failed(STEPS, STARTED, "charge", 1, BUG, True)
+    log_step_failed(STARTED, "charge", 1, BUG, will_retry=True)
     (record,) = caplog.records
     assert "it is retried" in record.getMessage()
     assert record.levelno == logging.WARNING
@@ -52,7 +52,7 @@ def test_a_failure_that_is_retried_is_a_warning(caplog):
 # SPEC O5
 def test_every_line_carries_run_step_attempt_and_trace(caplog):
     """As attributes of the record: a JSON formatter finds them, and a filter can rely on them."""
-    log_step_failed(STEPS, STARTED, "charge", 2, BUG, True)
+    log_step_failed(STARTED, "charge", 2, BUG, will_retry=True)
     log_run_failed(ENGINE, STARTED, BUG)
     ENGINE.info("nothing in particular", extra=fields(None))
     carried = [(record.run, record.step, record.attempt, record.trace) for record in caplog.records]

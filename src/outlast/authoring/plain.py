@@ -7,17 +7,15 @@ evicted runs no step at all (LOOP §3's second wall).
 from __future__ import annotations
 
 import asyncio
-import logging
 import sys
 from asyncio.events import _get_running_loop  # pyright: ignore[reportPrivateUsage]
 from typing import Any, Final
 
 from outlast.authoring.current import StepInfo, detached_step, find_current_step, reset_step, set_step
 from outlast.authoring.function import Function
+from outlast.telemetry.logs import STEPS, Fields
 
 __all__ = ["call_plainly"]
-
-log = logging.getLogger("outlast.step")
 
 _MOST_PAIRS: Final = 1000
 _known_pairs: set[tuple[str, str]] = set()
@@ -63,4 +61,5 @@ def _note_nested(outer: StepInfo, function: Function) -> None:
         return
     _known_pairs.add(pair)
     text = "step %s was called within step %s: it runs as a plain function there, without record or retries"
-    log.warning(text, pair[1], pair[0], extra={"run": outer.run_id, "step": outer.key, "attempt": outer.attempt})
+    extra = Fields(run=outer.run_id, step=outer.key, attempt=outer.attempt, trace=outer.traceparent)
+    STEPS.warning(text, pair[1], pair[0], extra=extra)

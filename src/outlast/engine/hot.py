@@ -34,7 +34,7 @@ from outlast.engine.draft import Draft
 from outlast.engine.ids import new_mark
 from outlast.errors import StoreRefused
 from outlast.stores.store import Effects, Progress, Release, RowChange, Verdict
-from outlast.telemetry.logs import log_outcome_dropped
+from outlast.telemetry.logs import fields, log_outcome_dropped
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -104,6 +104,11 @@ class HotRun:
         self._in_flight: Draft | None = None
         self._wanted: list[str] = []
         self.alarm = Alarm(self.steps)
+
+    @property
+    def name(self) -> str:
+        """What people call it: its id; its uid, until its journal was read."""
+        return self.uid if self.started is None else self.started.id
 
     # --- what arrives -------------------------------------------------------------------------------------------------
 
@@ -203,7 +208,7 @@ class HotRun:
             return
         self.suspended, self.suspended_on = code, suspension_text(code, detail)
         draft.events.append(RunSuspended(self.now_us(), code, reason, detail))
-        self.home.log.error("run %s is suspended: %s", self.uid, reason, extra={"run": self.uid, "code": code})
+        self.home.log.error("run %s is suspended (%s): %s", self.name, code, reason, extra=fields(self.started))
 
     def leave(self, draft: Draft, unfit: str) -> None:
         """Leave the run to workers of other deploys, as soon as nothing of it executes here (PROTOCOL F17)."""

@@ -30,7 +30,7 @@ from outlast.stores.store import (
     Verdict,
     WorkerRow,
 )
-from outlast.telemetry.logs import log_run_failed
+from outlast.telemetry.logs import fields, log_run_failed
 
 if TYPE_CHECKING:
     from outlast.authoring.module import Module
@@ -230,13 +230,14 @@ class HotRuns:
 
     def stale(self, run: HotRun, outcome: Outcome) -> None:
         """Its position was taken: our picture is old. Load it anew if it is still ours, drop it only if it is not."""
-        self.log.warning("run %s moved without us (%s): loading it anew", run.uid, outcome.verdict.value)
+        text = "run %s moved without us (%s): loading it anew"
+        self.log.warning(text, run.name, outcome.verdict.value, extra=fields(run.started))
         self.abandon(run)
         self.loader.reread(run)
 
     def refused(self, run: HotRun, error: StoreRefused) -> None:
         """The store will never take that entry: a small fresh one in its place sets the run aside (PROTOCOL F8)."""
-        self.log.error("run %s is suspended: %s", run.uid, error)
+        self.log.error("run %s is suspended (%s): %s", run.name, error.code, error, extra=fields(run.started))
         self.abandon(run)
         event = RunSuspended(run.now_us(), error.code, str(error)[:500])
         # As if no mail was seen: what the refused entry consumed is still there, and may be a cancel.
@@ -313,7 +314,7 @@ class HotRuns:
         self._parking -= 1
         self.on_their_way.discard(uid)
         if isinstance(answer, StoreRefused):
-            self.log.error("run %s could not be released: %s", uid, answer)
+            self.log.error("run %s could not be released: %s", uid, answer, extra=fields(None))
         if self._parking == 0:
             self._parked.set()
         self._on_moved(uid, None, True)
@@ -356,6 +357,6 @@ class HotRuns:
                 try:
                     inbox = await self.store.read_inbox(uid, after=run.seen)
                 except StoreError as error:
-                    self.log.warning("mail of run %s could not be read: %s", uid, error)
+                    self.log.warning("mail of run %s could not be read: %s", run.name, error, extra=fields(run.started))
                     continue
                 self.loader.take_mail(run, inbox)

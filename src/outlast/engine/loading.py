@@ -43,10 +43,12 @@ from outlast.engine.clock import boottime_us
 from outlast.engine.draft import Draft
 from outlast.errors import BodyStopped, Fenced, NonDeterminism, StepInterrupted, StepLeaseExpired, StoreError
 from outlast.stores.store import ClaimedRun, Effects, Inbox, Progress, Release, RowChange
+from outlast.telemetry.logs import fields
 
 if TYPE_CHECKING:
     from outlast.authoring.call import Call
     from outlast.authoring.workflow import Workflow
+    from outlast.core.attempts import OpenStep
     from outlast.core.machine import PendingStep
     from outlast.engine.hot import HotRun
     from outlast.engine.hotruns import HotRuns
@@ -148,7 +150,8 @@ class Loader:
             except Fenced:
                 pass  # the heartbeat hears of it too, and drops everything
             except Exception:
-                self._home.log.exception("run %s could not be loaded; it is tried again in a while", run.uid)
+                text = "run %s could not be loaded; it is tried again in a while"
+                self._home.log.exception(text, run.name, extra=fields(run.started))
                 if run.running or run.queue:  # given up, it would be loaded elsewhere while a step of it executes here
                     self._home.loop.call_later(RETRY_HERE_S, self.load, run)
                 else:
@@ -213,7 +216,8 @@ class Loader:
 
     async def _note_takeover(self, run: HotRun) -> bool:
         """Put the takeover on record before the body is fed. False: the run is not ours any more."""
-        self._home.log.warning("run %s was taken over, for the %d. time without progress", run.uid, run.recoveries)
+        text = "run %s was taken over, for the %d. time without progress"
+        self._home.log.warning(text, run.name, run.recoveries, extra=fields(run.started))
         # CRASH: before it lands, the next taker notes the same; behind it, the next takeover is one more.
         # [test_killed_at[before-takeover-note]] [test_killed_at[after-takeover-note]]
         await self._write_alone(run, RunTakenOver(run.now_us(), self._worker_id, run.recoveries))
@@ -287,23 +291,24 @@ class Loader:
                 now = run.now_us()
                 draft.events.append(StepLost(now, key, step.attempt))
                 step.is_waiting = True
-                failure = self._judge_lost(run, pending, step.used)
+                failure = self._judge_lost(run, pending, step)
                 if failure is None:
                     run.want_place(key)
                 else:
                     run.queue.append(StepFailed(now, key, step.attempt, encode_error(failure)))
 
-    def _judge_lost(self, run: HotRun, pending: PendingStep, used: int) -> Exception | None:
+    def _judge_lost(self, run: HotRun, pending: PendingStep, step: OpenStep) -> Exception | None:
         """What a lost attempt means for its step; None: it gets another one."""
         call = cast("Call", pending.call)  # authoring's calls are the only ones there are
         if call.settings.at_most_once:
             return StepInterrupted(pending.key)
-        if used > call.retries:
-            self._home.log.error(
-                "run %s: step %s was lost with its worker, and has no attempt left", run.uid, pending.key
-            )
-            return StepLeaseExpired(pending.key, used)
-        self._home.log.warning("run %s: attempt %d of step %s was lost with its worker", run.uid, used, pending.key)
+        extra = fields(run.started, pending.key, step.attempt)
+        if step.used > call.retries:
+            text = "run %s: step %s was lost with its worker, and has no attempt left"
+            self._home.log.error(text, run.name, pending.key, extra=extra)
+            return StepLeaseExpired(pending.key, step.used)
+        text = "run %s: attempt %d of step %s was lost with its worker"
+        self._home.log.warning(text, run.name, step.attempt, pending.key, extra=extra)
         return None
 
     def _go_on(self, run: HotRun, draft: Draft, commands: list[Command]) -> None:

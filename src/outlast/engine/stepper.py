@@ -305,7 +305,8 @@ class Stepper:
             retry_at = None if delay is None else now + delay
         record = encode_error(error)
         if attempt.stopped != "cancelled":  # what its body gave up is no failure
-            log_step_failed(self._home.log, run.started, attempt.key, attempt.number, record, retry_at is not None)
+            will_retry = retry_at is not None
+            log_step_failed(run.started, attempt.key, attempt.number, record, will_retry=will_retry)
         return StepFailed(now, attempt.key, attempt.number, record, began_at, retry_at)
 
     def _done(self, attempt: Attempt) -> None:

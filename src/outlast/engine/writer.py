@@ -14,7 +14,7 @@ import logging
 from collections.abc import Callable, Sequence
 
 from outlast.errors import Fenced, StoreError, StoreRefused
-from outlast.stores.store import Outcome, Progress, Store
+from outlast.stores.store import Outcome, Progress, Store, Verdict
 
 __all__ = ["Answer", "Writer"]
 
@@ -50,6 +50,7 @@ class Writer:
         self.worker_id: str | None = None
         self.commits = 0
         self.entries = 0
+        """How many commits the store took since, and how many entries of journals landed with them."""
 
     def open(self) -> None:
         """Begin to write, in the event loop at hand."""
@@ -119,8 +120,9 @@ class Writer:
                 _tell(done, None)
             return
         self.commits += 1
-        self.entries += len(parts)
-        for (_, done, _), answer in zip(batch, answers, strict=True):
+        for (progress, done, _), answer in zip(batch, answers, strict=True):
+            if progress.seq >= 0 and answer.verdict is Verdict.LANDED:
+                self.entries += 1
             _tell(done, answer)
 
     async def _commit(self, worker_id: str | None, parts: list[Progress]) -> list[Outcome] | StoreRefused | None:

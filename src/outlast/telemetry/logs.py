@@ -52,14 +52,14 @@ def fields(started: RunStarted | None, step: str | None = None, attempt: int | N
 
 
 def log_step_failed(
-    log: logging.Logger, started: RunStarted | None, key: str, attempt: int, error: ErrorRecord, will_retry: bool
+    started: RunStarted | None, key: str, attempt: int, error: ErrorRecord, *, will_retry: bool
 ) -> None:
-    """An attempt failed. A warning while others follow or the error is expected; else an error."""
+    """An attempt failed, says `STEPS`. A warning while others follow or the error is expected; else an error."""
     extra = fields(started, key, attempt)
     level = logging.WARNING if will_retry or error.expected else logging.ERROR
     after = "; it is retried" if will_retry else ""
     text = f"step {key} of run {extra['run']} failed, attempt {attempt}{after}"
-    _log_error(log, level, text, error, extra)
+    _log_error(STEPS, level, text, error, extra)
 
 
 def log_outcome_dropped(log: logging.Logger, started: RunStarted | None, key: str, attempt: int) -> None:
