@@ -36,7 +36,7 @@ from outlast.engine.ids import new_mark, new_seed, new_trace, new_uid
 from outlast.engine.loading import python_version
 from outlast.engine.worker import WorkDone, Worker, WorkerSettings
 from outlast.engine.writer import Answer, Writer
-from outlast.errors import RunConflict, RunExists, RunNotFailed, RunNotFound, StoreRefused
+from outlast.errors import RunConflict, RunExists, RunNotFailed, RunNotFound, StoreError
 from outlast.stores.store import (
     Effects,
     Entry,
@@ -204,7 +204,7 @@ class Engine:
                 answer = await self._start_here(worker, workflow, started, new)
                 if isinstance(answer, Outcome):
                     return answer
-                if isinstance(answer, StoreRefused):
+                if isinstance(answer, StoreError):
                     raise answer
         return await self._start_for_anybody(started, new)
 
@@ -241,7 +241,7 @@ class Engine:
         answer = await landed
         if answer is None:  # this process was fenced as a worker: a client may still start
             return (await self.store.commit(None, [progress]))[0]
-        if isinstance(answer, StoreRefused):
+        if isinstance(answer, StoreError):
             raise answer
         if self.worker is not None:
             self.worker.wake()

@@ -32,8 +32,8 @@ from outlast.engine import thinking
 from outlast.engine.alarm import Alarm
 from outlast.engine.draft import Draft
 from outlast.engine.ids import new_mark
-from outlast.errors import StoreRefused
-from outlast.stores.store import Effects, Progress, Release, RowChange, Verdict
+from outlast.errors import StoreError
+from outlast.stores.store import Effects, Outcome, Progress, Release, RowChange, Verdict
 from outlast.telemetry.logs import fields, log_outcome_dropped
 
 if TYPE_CHECKING:
@@ -246,7 +246,7 @@ class HotRun:
         if self.on_answer is not None:
             told, self.on_answer = self.on_answer, None
             told(answer)
-        has_landed = answer is not None and not isinstance(answer, StoreRefused) and answer.verdict is Verdict.LANDED
+        has_landed = isinstance(answer, Outcome) and answer.verdict is Verdict.LANDED
         if self.is_dropped or not has_landed:
             draft.drop(self)
             if not has_landed:
@@ -275,7 +275,7 @@ class HotRun:
             return
         if answer is None:
             self.home.abandon(self)
-        elif isinstance(answer, StoreRefused):
+        elif isinstance(answer, StoreError):
             self.home.refused(self, answer)
         else:
             self.home.stale(self, answer)

@@ -18,7 +18,7 @@ from outlast.core.events import Command, RunFailed, RunSuspended, encode_events
 from outlast.core.states import RunStatus
 from outlast.engine.hot import HotRun
 from outlast.engine.ids import new_mark
-from outlast.errors import StoreError, StoreRefused
+from outlast.errors import StoreError
 from outlast.stores.store import (
     ClaimedRun,
     Effects,
@@ -235,7 +235,7 @@ class HotRuns:
         self.abandon(run)
         self.loader.reread(run)
 
-    def refused(self, run: HotRun, error: StoreRefused) -> None:
+    def refused(self, run: HotRun, error: StoreError) -> None:
         """The store will never take that entry: a small fresh one in its place sets the run aside (PROTOCOL F8)."""
         self.log.error("run %s is suspended (%s): %s", run.name, error.code, error, extra=fields(run.started))
         self.abandon(run)
@@ -313,7 +313,7 @@ class HotRuns:
     def _park_answered(self, uid: str, answer: Answer) -> None:
         self._parking -= 1
         self.on_their_way.discard(uid)
-        if isinstance(answer, StoreRefused):
+        if isinstance(answer, StoreError):
             self.log.error("run %s could not be released: %s", uid, answer, extra=fields(None))
         if self._parking == 0:
             self._parked.set()

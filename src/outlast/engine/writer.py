@@ -13,7 +13,7 @@ import collections
 import logging
 from collections.abc import Callable, Sequence
 
-from outlast.errors import Fenced, StoreError, StoreRefused
+from outlast.errors import Fenced, StoreCorrupt, StoreError, StoreFull, StoreReadOnly, StoreRefused
 from outlast.stores.store import Outcome, Progress, Store, Verdict
 
 __all__ = ["Answer", "Writer"]
@@ -23,9 +23,16 @@ MOST_BYTES = 4 * 1024 * 1024
 FIRST_RETRY_S = 0.05
 LAST_RETRY_S = 2.0
 
-Answer = Outcome | StoreRefused | None
-"""What became of a part: the store's outcome; that the store will never take it; or None, fenced: nothing is known, and
-the run is not this worker's any more."""
+Answer = Outcome | StoreError | None
+"""What became of a part: the store's outcome; that the store will never take it (StoreRefused), or, of a start, that it
+cannot take it now and nothing was stored; or None, fenced: nothing is known, and the run is not this worker's any more."""
+
+PERSISTENT = (StoreFull, StoreReadOnly, StoreCorrupt)
+"""Errors that say nothing landed, and that waiting a moment does not mend. Who starts a run is told at once; what runs
+have done is kept, and written when there is room."""
+
+CLOSE_S = 10.0
+"""How long closing waits for a store that does not answer."""
 
 Part = tuple[Progress, Callable[[Answer], None], str | None]
 """What to write, whom to tell, and for which incarnation of the worker; None: for whoever writes, as a client may."""
@@ -43,6 +50,7 @@ class Writer:
         self._on_fenced = on_fenced
         self._on_trouble = on_trouble
         self._waiting: collections.deque[Part] = collections.deque()
+        self._writing: list[Part] = []
         self._wake = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
         self._idle = asyncio.Event()
@@ -57,8 +65,14 @@ class Writer:
         self._task = asyncio.get_running_loop().create_task(self._run(), name="outlast-writer")
 
     async def close(self) -> None:
-        """Write what was submitted, then stop."""
-        await self._idle.wait()
+        """Write what was submitted, then stop; a store that does not answer is waited for a while, not for ever."""
+        try:
+            async with asyncio.timeout(CLOSE_S):
+                await self._idle.wait()
+        except TimeoutError:
+            _log.error(
+                "the store does not answer: what %d runs did last is not written, and done again", self._unwritten
+            )
         if self._task is not None:
             self._task.cancel()
             await asyncio.gather(self._task, return_exceptions=True)
@@ -77,8 +91,14 @@ class Writer:
             await self._wake.wait()
             self._wake.clear()
             while self._waiting:
-                await self._flush(self._take())
+                self._writing = self._take()
+                await self._flush(self._writing)
+                self._writing = []
             self._idle.set()
+
+    @property
+    def _unwritten(self) -> int:
+        return len(self._waiting) + len(self._writing)
 
     def _take(self) -> list[Part]:
         waiting = self._waiting
@@ -107,7 +127,13 @@ class Writer:
         # CRASH: the batch lands wholly or not at all, and nobody was told. Peers take the runs over.
         # [test_killed_at[before-commit]] [test_killed_at[committed-and-not-told]]
         answers = await self._commit(worker_id, parts)
-        if isinstance(answers, StoreRefused):
+        if isinstance(answers, PERSISTENT):
+            for part in batch:
+                if _is_start(part):
+                    _tell(part[1], answers)
+            await self._flush([part for part in batch if not _is_start(part)])
+            return
+        if isinstance(answers, StoreError):
             if len(batch) == 1:
                 _tell(batch[0][1], answers)
             else:
@@ -125,8 +151,8 @@ class Writer:
                 self.entries += 1
             _tell(done, answer)
 
-    async def _commit(self, worker_id: str | None, parts: list[Progress]) -> list[Outcome] | StoreRefused | None:
-        """The same bytes until the store has answered. None: fenced."""
+    async def _commit(self, worker_id: str | None, parts: list[Progress]) -> list[Outcome] | StoreError | None:
+        """The same bytes until the store has answered; an error where that must be told. None: fenced."""
         delay = FIRST_RETRY_S
         while True:
             try:
@@ -136,6 +162,10 @@ class Writer:
                 return None
             except StoreRefused as error:
                 return error
+            except PERSISTENT as error:
+                if any(part.effects is not None and part.effects.start is not None for part in parts):
+                    return error
+                _log.error("the store takes nothing, trying again in %.2f s: %s", delay, error)
             except Exception as error:  # noqa: BLE001 - a store's bug must not end the writer of all runs
                 if not isinstance(error, StoreError):
                     _log.exception("outlast failed to write %d entries", len(parts))
@@ -146,6 +176,11 @@ class Writer:
                 return None
             await asyncio.sleep(delay)
             delay = min(delay * 2, LAST_RETRY_S)
+
+
+def _is_start(part: Part) -> bool:
+    effects = part[0].effects
+    return effects is not None and effects.start is not None
 
 
 def _tell(done: Callable[[Answer], None], answer: Answer) -> None:
