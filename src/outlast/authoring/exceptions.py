@@ -30,7 +30,7 @@ from outlast.errors import OutlastError, StepFailed
 if TYPE_CHECKING:
     from types import TracebackType
 
-__all__ = ["encode_error", "rebuild_error", "settle_error"]
+__all__ = ["encode_error", "rebuild_error", "settle_error", "to_step_failed"]
 
 MAX_DATA = 256 * 1024
 MAX_MESSAGE = 8 * 1024
@@ -299,21 +299,26 @@ def _make(cls: type[Exception], data: _Data) -> Exception:
 def _stand_in(record: ErrorRecord, data: _Data, step: str, attempts: int) -> StepFailed:
     shown: dict[str, object] = {name: _decode_plain(raw) for name, raw in data.attributes.items()}
     shown.setdefault("args", [_decode_plain(raw) for raw in data.args])
-    error = StepFailed(
-        type=record.type if record.module in {"", "builtins"} else f"{record.module}.{record.type}",
-        message=record.message,
-        traceback=record.traceback,
-        code=record.code or StepFailed.code,
-        data=shown,
-        step=step,
-        attempts=attempts,
-        expected=record.expected,
-    )
+    error = to_step_failed(record, step=step, attempts=attempts, data=shown)
     if data.final:
         error.retryable = False  # type: ignore[attr-defined]  # as an author's exception says it
     if data.retry_after is not None:
         error.retry_after = timedelta(microseconds=data.retry_after)  # type: ignore[attr-defined]
     return error
+
+
+def to_step_failed(record: ErrorRecord, *, step: str, attempts: int = 1, data: object = None) -> StepFailed:
+    """What is on record of an error, as a StepFailed of this step. `data`: what of the error JSON could carry."""
+    return StepFailed(
+        type=record.type if record.module in {"", "builtins"} else f"{record.module}.{record.type}",
+        message=record.message,
+        traceback=record.traceback,
+        code=record.code or StepFailed.code,
+        data=data,
+        step=step,
+        attempts=attempts,
+        expected=record.expected,
+    )
 
 
 def _read(raw: msgspec.Raw, kind: str | None) -> Any:

@@ -10,7 +10,7 @@ import asyncio
 from collections.abc import Callable, Coroutine, Iterable, Sized
 from typing import Any, TypeVar
 
-from outlast.authoring.exceptions import encode_error
+from outlast.authoring.exceptions import encode_error, to_step_failed
 from outlast.core.machine import STEP_MARK
 from outlast.errors import DefinitionError, InvalidDefinition, StepFailed
 
@@ -79,15 +79,7 @@ def collect_failure(error: Exception) -> StepFailed:
     step = getattr(error, STEP_MARK, "")
     if isinstance(error, DefinitionError) and not step:
         raise error
-    record = encode_error(error)
-    failed = StepFailed(
-        type=record.type if record.module in {"", "builtins"} else f"{record.module}.{record.type}",
-        message=record.message,
-        traceback=record.traceback,
-        code=record.code or StepFailed.code,
-        step=step,
-        expected=record.expected,
-    )
+    failed = to_step_failed(encode_error(error), step=step)
     failed.__cause__ = error
     return failed
 
