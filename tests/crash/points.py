@@ -13,6 +13,7 @@ import sqlite3
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
+import outlast.engine.mail
 import outlast.stores.sqlite.connection
 import outlast.stores.sqlite.migrate
 import outlast.stores.sqlite.store
@@ -135,7 +136,7 @@ POINTS: dict[str, Point] = {
     # What people ask for.
     "before-send": Point(SqliteStore, "send", needs="cancel"),
     "sent-and-not-told": Point(SqliteStore, "send", behind=True, needs="cancel"),
-    "mail-read": Point(Loader, "take_mail", behind=True, needs="cancel"),
+    "mail-read": Point(outlast.engine.mail, "take_mail", behind=True, needs="cancel"),
     "before-retry": Point(Engine, "retry", needs="retry"),
     "reopened-and-not-told": Point(Engine, "retry", behind=True, needs="retry"),
     # The file itself.

@@ -22,7 +22,7 @@ from outlast.core.events import (
     StepSucceeded,
 )
 from outlast.core.states import RunStatus
-from outlast.engine.loading import CANCEL, RESUME
+from outlast.engine.mail import CANCEL, RESUME, take_mail
 from outlast.errors import StoreUnavailable
 from tests.crash.rig import Process, process, until, until_event
 
@@ -179,7 +179,7 @@ async def test_a_cancel_beside_a_suspension_is_not_lost(name) -> None:
         gate.set()
         await until(lambda: len(hot.queue) == 1)
         await cancel(one, uid)
-        one.home.loader.take_mail(hot, await one.store.read_inbox(uid))
+        take_mail(hot, await one.store.read_inbox(uid))
         assert [type(event) for event in hot.queue] == [StepSucceeded, CancelRequested]
         hot.is_loading = False
         hot.advance()

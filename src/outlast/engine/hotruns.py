@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 
 from outlast.core.events import Command, RunFailed, RunSuspended, encode_events
 from outlast.core.states import RunStatus
+from outlast.engine import mail
 from outlast.engine.hot import HotRun
 from outlast.engine.ids import new_mark
 from outlast.errors import StoreError
@@ -359,4 +360,4 @@ class HotRuns:
                 except StoreError as error:
                     self.log.warning("mail of run %s could not be read: %s", run.name, error, extra=fields(run.started))
                     continue
-                self.loader.take_mail(run, inbox)
+                mail.take_mail(run, inbox)

@@ -12,8 +12,6 @@ import sys
 from collections.abc import Coroutine, Sequence
 from typing import TYPE_CHECKING, Any, cast
 
-import msgspec
-
 from outlast.authoring.exceptions import encode_error
 from outlast.authoring.workflow import RunFacts
 from outlast.core.events import (
@@ -39,10 +37,11 @@ from outlast.core.machine import Machine
 from outlast.core.reopening import Reopening, splice
 from outlast.core.replay import Replay
 from outlast.core.view import suspension_text
+from outlast.engine import mail
 from outlast.engine.clock import boottime_us
 from outlast.engine.draft import Draft
 from outlast.errors import BodyStopped, Fenced, NonDeterminism, StepInterrupted, StepLeaseExpired, StoreError
-from outlast.stores.store import ClaimedRun, Effects, Inbox, Progress, Release, RowChange
+from outlast.stores.store import ClaimedRun, Effects, Progress, Release, RowChange
 from outlast.telemetry.logs import fields
 
 if TYPE_CHECKING:
@@ -53,10 +52,8 @@ if TYPE_CHECKING:
     from outlast.engine.hot import HotRun
     from outlast.engine.hotruns import HotRuns
 
-__all__ = ["CANCEL", "RESUME", "Loader"]
+__all__ = ["Loader", "python_version"]
 
-CANCEL = "cancel"
-RESUME = "resume"
 PAGE = 1000
 TURN = 1000
 """Stimuli after which a long replay gives the host a turn."""
@@ -67,19 +64,6 @@ POISONED = "POISONED"
 RETRY_AFTER_US = 5_000_000
 RETRY_HERE_S = 1.0
 ATTEMPT_EVENTS = (AttemptStarted, StepSucceeded, StepFailed)
-
-
-class CancelPayload(msgspec.Struct):
-    """What a `CANCEL` message says."""
-
-    reason: str = ""
-    force: bool = False
-
-
-class ResumePayload(msgspec.Struct):
-    """What a `RESUME` message says."""
-
-    reason: str | None = None
 
 
 class Loader:
@@ -177,12 +161,12 @@ class Loader:
         draft = Draft()
         if run.recoveries and not is_reload:
             if run.recoveries > MOST_TAKEOVERS and not run.suspended:
-                self.take_mail(run, inbox, advance=False)
+                mail.take_mail(run, inbox, advance=False)
                 self._set_poison_aside(run, raw, draft)
                 return
             if not await self._note_takeover(run):
                 return
-        self.take_mail(run, inbox, advance=False)
+        mail.take_mail(run, inbox, advance=False)
         workflow = home.registry.find_workflow(started.workflow)
         if run.suspended and not self._may_resume(run, draft):
             self._go_on(run, draft, [])
@@ -316,7 +300,7 @@ class Loader:
         if not run.is_dropped:
             run.go_on(draft, commands)
 
-    # --- suspended runs and mail --------------------------------------------------------------------------------------
+    # --- suspended runs -----------------------------------------------------------------------------------------------
 
     def _may_resume(self, run: HotRun, draft: Draft) -> bool:
         """A resume or a cancel in the mail, or the function that was missing is known here. Poison stays aside."""
@@ -334,30 +318,6 @@ class Loader:
         if known or is_cancelled:
             run.resume(draft)
         return bool(known or is_cancelled)
-
-    def take_mail(self, run: HotRun, inbox: Inbox, *, advance: bool = True) -> None:
-        """Messages become events, once for each id; those already on record are consumed without one (PROTOCOL F18)."""
-        for message in inbox.messages:
-            if message.no <= run.seen:
-                continue
-            run.seen = message.no
-            if message.kind not in {CANCEL, RESUME}:
-                continue  # for a newer release: it stays in the inbox
-            run.consumed.append(message.no)
-            if message.id in run.known:
-                continue
-            run.known.add(message.id)
-            if message.kind == CANCEL:
-                cancel = msgspec.json.decode(message.payload, type=CancelPayload)
-                run.queue.append(
-                    CancelRequested(max(message.sent_at, run.last_at), message.id, cancel.reason, cancel.force)
-                )
-            else:
-                run.queue.append(RunResumed(message.sent_at, message.id))
-        if not inbox.full:
-            run.seen = max(run.seen, inbox.mail)
-        if advance:
-            run.advance()
 
 
 def python_version() -> str:

@@ -25,7 +25,7 @@ from outlast.core.instants import to_us
 from outlast.core.keys import check_name
 from outlast.core.states import RunStatus
 from outlast.core.timeline import Timeline, state_at, tell
-from outlast.engine.loading import CANCEL, RESUME, CancelPayload, ResumePayload
+from outlast.engine.mail import CANCEL, RESUME, CancelPayload, ResumePayload
 from outlast.errors import RunCancelled, RunEnded, RunFailed, RunNotEnded, RunNotFound, WaitNotFound
 from outlast.run.records import (
     AttemptInfo,

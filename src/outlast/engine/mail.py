@@ -1,0 +1,59 @@
+"""A run's mail: what may be asked of a run from outside, and how it becomes events of its. Layer: engine.
+
+What always holds: only a run's owner turns messages into events, each id once in the run's life (PROTOCOL F18); and a
+message is taken out of the inbox by the entry that has its event, so that none is lost between the two.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from outlast.core.events import CancelRequested, RunResumed
+
+if TYPE_CHECKING:
+    from outlast.engine.hot import HotRun
+    from outlast.stores.store import Inbox
+
+__all__ = ["CANCEL", "RESUME", "CancelPayload", "ResumePayload", "take_mail"]
+
+CANCEL = "cancel"
+RESUME = "resume"
+
+
+class CancelPayload(msgspec.Struct):
+    """What a `CANCEL` message says."""
+
+    reason: str = ""
+    force: bool = False
+
+
+class ResumePayload(msgspec.Struct):
+    """What a `RESUME` message says."""
+
+    reason: str | None = None
+
+
+def take_mail(run: HotRun, inbox: Inbox, *, advance: bool = True) -> None:
+    """Put the messages into the run's queue, and let it `advance`; those already on record are consumed without one."""
+    for message in inbox.messages:
+        if message.no <= run.seen:
+            continue
+        run.seen = message.no
+        if message.kind not in {CANCEL, RESUME}:
+            continue  # for a newer release: it stays in the inbox
+        run.consumed.append(message.no)
+        if message.id in run.known:
+            continue
+        run.known.add(message.id)
+        if message.kind == CANCEL:
+            cancel = msgspec.json.decode(message.payload, type=CancelPayload)
+            at = max(message.sent_at, run.last_at)
+            run.queue.append(CancelRequested(at, message.id, cancel.reason, cancel.force))
+        else:
+            run.queue.append(RunResumed(message.sent_at, message.id))
+    if not inbox.full:
+        run.seen = max(run.seen, inbox.mail)
+    if advance:
+        run.advance()
