@@ -10,6 +10,9 @@ from collections.abc import Callable
 from outlast.core.loop import BodyLoop
 from outlast.engine.watchdog import Watchdog
 
+LONG_US = 60_000_000
+"""A limit no test comes to."""
+
 
 class Heard(logging.Handler):
     """Keeps what was logged, and lets tests wait for it."""

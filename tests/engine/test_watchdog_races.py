@@ -1,0 +1,119 @@
+"""The watchdog and the end of a drain meet: nothing is raised in the loop's thread once `drain_ended` has returned."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+
+from outlast.core.loop import BodyLoop
+from outlast.engine import watchdog as watchdog_module
+from outlast.errors import BodyBlocked
+from tests.engine.watching import drain, spin_until
+
+
+# SPEC P6
+@pytest.mark.slow
+def test_nothing_is_raised_once_a_drain_has_ended(make_watchdog, host, quick_switches) -> None:
+    """Drains that end at the very moment of the shot: whatever comes, comes before `drain_ended` has returned."""
+    watchdog = make_watchdog(host, blocked_us=4_000)
+    stopped = 0
+
+    def drain_for(seconds: float) -> bool:
+        """Whether it was stopped."""
+        end = time.monotonic() + seconds
+
+        async def body() -> None:
+            while time.monotonic() < end:
+                pass
+
+        try:
+            drain(watchdog, body)
+        except BodyBlocked:
+            watchdog.drain_ended()
+            return True
+        return False
+
+    for number in range(150):
+        stopped += drain_for(0.003 + number % 30 * 0.0002)
+        after = time.monotonic() + 0.001
+        while time.monotonic() < after:  # a late shot would be raised here, and fail the test
+            pass
+    assert 0 < stopped < 150, "the drains were not around the limit"
+
+
+@pytest.mark.parametrize("place", ["before the end is marked", "before it settles", "before", "after"])
+def test_a_shot_that_lands_on_the_way_out_is_settled(make_watchdog, host, monkeypatch, place) -> None:
+    """It may be raised as the end of the drain is marked, until it is taken back: it gets out as what it is, and the
+    next drain has nothing of it."""
+    watchdog = make_watchdog(host)
+    loop = BodyLoop(start_us=0)
+    landed: list[str] = []
+
+    def land(at: str) -> None:
+        if at == place and not landed:
+            landed.append(at)
+            raise BodyBlocked("A-17", 1)
+
+    def settle() -> BodyBlocked | None:
+        land("before it settles")
+        return type(watchdog)._settle(watchdog)
+
+    def take_back(*args: object) -> None:
+        land("before")
+        original(*args)
+        land("after")
+
+    def shoot() -> None:
+        assert watchdog._drain is not None
+        watchdog._shoot(watchdog._drain)
+
+    def drain_ended() -> None:
+        land("before the end is marked")
+        watchdog.drain_ended()
+
+    original = watchdog_module._take_back
+    monkeypatch.setattr(watchdog_module, "_take_back", take_back)
+    monkeypatch.setattr(watchdog, "_settle", settle)
+    watchdog.drain_began("A-17", loop)
+    loop.call_soon(shoot)
+    with pytest.raises(BodyBlocked):
+        loop.drain()
+    with pytest.raises(BodyBlocked):
+        drain_ended()
+    watchdog.drain_began("B-1", loop)
+    watchdog.drain_ended()
+    assert landed == [place]
+    assert watchdog._shot is None
+    assert not watchdog._lock.locked()
+
+
+def test_a_ctrl_c_is_not_turned_into_a_blocked_body(make_watchdog, host) -> None:
+    """A KeyboardInterrupt on its way out stays one."""
+    watchdog = make_watchdog(host, blocked_us=40_000)
+
+    async def body() -> None:
+        try:
+            spin_until(lambda: False)
+        except BodyBlocked:
+            raise KeyboardInterrupt from None
+
+    with pytest.raises(KeyboardInterrupt):
+        drain(watchdog, body)
+    watchdog.drain_began("B-1")
+    watchdog.drain_ended()
+
+
+@pytest.mark.process
+def test_marking_a_drain_costs_next_to_nothing(make_watchdog, host) -> None:
+    """Both marks together take about a microsecond: they are made for every stimulus."""
+    watchdog = make_watchdog(host)
+    loop = BodyLoop(start_us=0)
+    best = 1.0
+    for _ in range(50):
+        began = time.perf_counter()
+        for _ in range(200):
+            watchdog.drain_began("A-17", loop)
+            watchdog.drain_ended()
+        best = min(best, (time.perf_counter() - began) / 200)
+    assert best < 5e-6
