@@ -47,7 +47,7 @@ class Alarm:
         """When a timer or a retry is next due; None: neither is."""
         if machine is None:
             return self.due_us
-        timer = machine.next_timer()
+        timer = machine.loop.timers.next()
         due = None if timer is None else timer.due_us
         retries = self._retries
         while retries:

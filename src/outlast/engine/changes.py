@@ -8,7 +8,7 @@ misses nothing, since the floor of the polling needs no hint.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Container, Generator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
@@ -72,6 +72,8 @@ class Changes:
         self._store = store
         self._is_hot = is_hot
         self._watches: dict[str, set[Watch]] = {}
+        self.watched: Container[str] = self._watches.keys()
+        """uids of the runs somebody watches."""
         self._unsubscribe: Callable[[], None] | None = None
         self._hinting: asyncio.TimerHandle | None = None
 

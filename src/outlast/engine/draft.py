@@ -22,6 +22,7 @@ from outlast.core.events import (
     SleepStarted,
     StepCancelled,
     StepStarted,
+    StepSucceeded,
 )
 from outlast.core.states import RunStatus
 from outlast.stores.store import Effects, NewRun, Release, RowChange
@@ -37,6 +38,10 @@ ENDS: dict[type, RunStatus] = {
     RunFailed: RunStatus.FAILED,
     RunCancelled: RunStatus.CANCELLED,
 }
+
+
+QUIET = frozenset({StepStarted, StepSucceeded})
+"""What an entry may end with and change nothing of its run's row."""
 
 
 class Draft:
@@ -125,6 +130,10 @@ class Draft:
 
     def effects(self, run: HotRun) -> Effects | None:
         """What the commit does beside the entry; most entries do nothing."""
+        if type(self.events[-1] if self.events else None) in QUIET and not (
+            run.recoveries or run.consumed or self.is_resumed or self.new is not None
+        ):
+            return None  # the hot path: a step's outcome, and the next one's start
         row = self._row(run)
         if row is None and self.new is None and not run.consumed:
             return None

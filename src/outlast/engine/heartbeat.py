@@ -12,7 +12,6 @@ import threading
 from collections.abc import Callable
 
 from outlast.engine.clock import StoreClock, boottime_us
-from outlast.errors import StoreError
 from outlast.stores.store import Store
 
 __all__ = ["Heartbeat"]

@@ -10,7 +10,7 @@ import asyncio
 import functools
 import heapq
 import logging
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Container, Iterable
 from operator import attrgetter
 from typing import TYPE_CHECKING
 
@@ -70,9 +70,11 @@ class HotRuns:
         dev: bool,
         log: logging.Logger,
         on_moved: Callable[[str, Command | None, bool], None],
+        watched: Container[str],
         on_claimable: Callable[[], None],
     ) -> None:
-        """`on_moved(uid, end, left)` is told of every entry that landed, and of a run that left; `on_claimable`, that
+        """`on_moved(uid, end, left)` is told of every entry that landed, and of a run that left (entries that
+        do not end their run only for uids in `watched`); `on_claimable`, that
         places are free again."""
         self.store = store
         self.registry = registry
@@ -101,6 +103,7 @@ class HotRuns:
         self._parking = 0
         self._parked = asyncio.Event()
         self._on_moved = on_moved
+        self._watched = watched
         self._on_claimable = on_claimable
 
     # --- the table ----------------------------------------------------------------------------------------------------
@@ -182,7 +185,8 @@ class HotRuns:
     def _answered(self, run: HotRun, draft: Draft, answer: Answer) -> None:
         landed = isinstance(answer, Outcome) and answer.verdict is Verdict.LANDED
         run.answered(draft, answer)
-        self._on_moved(run.uid, draft.end if landed else None, False)
+        if draft.end is not None or run.uid in self._watched:
+            self._on_moved(run.uid, draft.end if landed else None, False)
 
     def rests(self, run: HotRun) -> None:
         """It has nothing to do. Without `max_hot` its body goes at once: a replay for each stimulus (paranoid mode)."""

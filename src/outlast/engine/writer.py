@@ -24,8 +24,8 @@ FIRST_RETRY_S = 0.05
 LAST_RETRY_S = 2.0
 
 Answer = Outcome | StoreError | None
-"""What became of a part: the store's outcome; that the store will never take it (StoreRefused), or, of a start, that it
-cannot take it now and nothing was stored; or None, fenced: nothing is known, and the run is not this worker's any more."""
+"""What became of a part: the store's outcome; that the store will never take it (StoreRefused), or, of a start, that
+nothing was stored since it cannot take it now; or None, fenced: nothing is known, and the run is this worker's no more."""
 
 PERSISTENT = (StoreFull, StoreReadOnly, StoreCorrupt)
 """Errors that say nothing landed, and that waiting a moment does not mend. Who starts a run is told at once; what runs
@@ -82,9 +82,10 @@ class Writer:
         """Write this part with the next batch, then call back. One part of a run at a time.
 
         `by` is the id of the worker that owns the run. Once this process has another, the part is not written."""
+        if not self._waiting:  # else it has been woken already
+            self._idle.clear()
+            self._wake.set()
         self._waiting.append((progress, done, by))
-        self._idle.clear()
-        self._wake.set()
 
     async def _run(self) -> None:
         while True:
@@ -120,9 +121,10 @@ class Writer:
             for _, done, by in batch:
                 if by is not None and by != worker_id:
                     _tell(done, None)
-            batch = mine
-        if not batch:
-            return
+        if mine:
+            await self._write(worker_id, mine)
+
+    async def _write(self, worker_id: str | None, batch: Sequence[Part]) -> None:
         parts = [part[0] for part in batch]
         # CRASH: the batch lands wholly or not at all, and nobody was told. Peers take the runs over.
         # [test_killed_at[before-commit]] [test_killed_at[committed-and-not-told]]

@@ -59,12 +59,12 @@ class CallbackLoop(RefusingLoop):
         "_budget",
         "_ready",
         "_time",
-        "_timers",
         "closing",
         "foreign_call",
         "now_us",
         "start_us",
         "system_exit",
+        "timers",
         "unhandled",
     )
 
@@ -81,7 +81,7 @@ class CallbackLoop(RefusingLoop):
         self.unhandled: list[Unhandled] = []
         """The first twenty errors that nobody in the body took."""
         self._ready: deque[BodyHandle] = deque()
-        self._timers = BodyTimers(start_us)
+        self.timers = BodyTimers(start_us)
         self._time = 0.0
         self._budget = BUDGET
 
@@ -99,11 +99,11 @@ class CallbackLoop(RefusingLoop):
 
     def next_timer(self) -> BodyTimer | None:
         """The earliest timer."""
-        return self._timers.next()
+        return self.timers.next()
 
     def fire_timer(self, ordinal: int) -> bool:
         """Make this timer's callback ready, at its due time, or now if that is later. False: there is no such timer."""
-        handle = self._timers.take(ordinal)
+        handle = self.timers.take(ordinal)
         if handle is None:
             return False
         self.advance_to(handle.due_us)
@@ -151,7 +151,7 @@ class CallbackLoop(RefusingLoop):
         if self.closing:
             handle.ordinal, handle.due_us = 0, 0
         else:
-            self._timers.arm(handle)
+            self.timers.arm(handle)
         return handle
 
     def call_soon_threadsafe(
@@ -192,7 +192,7 @@ class CallbackLoop(RefusingLoop):
         """Forget what is ready and what is armed; whatever becomes ready from now on drops out."""
         self._ready.clear()
         self._ready = deque(maxlen=0)
-        self._timers.clear()
+        self.timers.clear()
 
     def note_unhandled(self, message: str, error: BaseException | None) -> None:
         """Keep it, if it is among the first."""
@@ -210,7 +210,7 @@ class CallbackLoop(RefusingLoop):
 
     def _timer_handle_cancelled(self, handle: asyncio.TimerHandle) -> None:
         """What `TimerHandle.cancel` calls."""
-        self._timers.take(cast(BodyTimerHandle, handle).ordinal)
+        self.timers.take(cast(BodyTimerHandle, handle).ordinal)
 
 
 def _raise(error: BaseException) -> NoReturn:
