@@ -82,6 +82,19 @@ async def test_tasks_of_a_reaped_worker_lapse_at_once(store: Store, clock: Clock
     assert await lost(store) == ["a#1", "b#1"]
 
 
+async def test_tasks_of_a_worker_lapse_while_it_is_reaped(store: Store, clock: Clock):
+    """From the moment a worker is marked dead its tasks are lost, though runs of it are still to be released."""
+    zombie = await register(store, "zombie", clock.lease_us)
+    await own(store, zombie, "x", "y")
+    await hold(store, zombie, 1000 * HOUR, "a")
+    await clock.advance(store, clock.lease_us)
+    reaped = await store.reap(limit=1)
+    assert reaped is not None
+    assert not reaped.done
+    assert await store.lapse_tasks() == 1
+    assert await lost(store) == ["a#1"]
+
+
 async def test_tasks_of_a_retired_worker_lapse_at_once(store: Store, worker: str):
     """A claimed attempt counts as started: what a worker still held when it left is lost, and not handed on."""
     await hold(store, worker, 1000 * HOUR, "a")
