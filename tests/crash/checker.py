@@ -25,6 +25,7 @@ from outlast.core.events import (
     StepSettled,
     StepStarted,
     StepSucceeded,
+    TimerFired,
     decode_events,
 )
 from outlast.core.fold import fold
@@ -51,14 +52,20 @@ class Problem(NamedTuple):
         return f"run {self.uid}: {self.text}"
 
 
-async def check_store(store: Store, *, registry: Module | None = None, marks: Sequence[Mark] = ()) -> list[Problem]:
-    """All of it. A run that somebody owns is judged by its journal alone: its row is behind, as it may be."""
+async def check_store(
+    store: Store, *, registry: Module | None = None, marks: Sequence[Mark] = (), are_parked: bool = False
+) -> list[Problem]:
+    """All of it. A run that somebody owns is judged by its journal alone: its row is behind, as it may be.
+
+    `are_parked`: those that nobody owns were parked by their owners, none taken from the dead, so their rows say what
+    they wait for."""
     problems: list[Problem] = []
     journals: dict[str, Journal] = {}
     workers = {worker.id for worker in await store.list_workers()}
     for row in await _list_rows(store):
         journal = journals[row.uid] = await _read(store, row.uid)
-        found = [*check_shape(journal), *check_steps(journal), *check_row(row, journal), *check_is_kept(row, workers)]
+        found = [*check_shape(journal), *check_steps(journal), *check_timers(journal)]
+        found += [*check_row(row, journal, are_parked=are_parked), *check_is_kept(row, workers)]
         if registry is not None and not found:
             found += check_replay(journal, registry)
         problems += [Problem(row.uid, text) for text in found]
@@ -133,10 +140,24 @@ def check_steps(journal: Journal) -> Iterator[str]:
             yield f"attempt {attempt} of step {key} has {count} outcomes"
 
 
+def check_timers(journal: Journal) -> Iterator[str]:
+    """A timer fires once, and not before it is due (SPEC L11)."""
+    fired: set[int] = set()
+    for event in _flat(journal):
+        if isinstance(event, RunReopened):
+            fired.clear()  # what lay behind the cut is armed anew
+        elif isinstance(event, TimerFired):
+            if event.timer in fired:
+                yield f"timer {event.timer} fired twice"
+            if event.at < event.due:
+                yield f"timer {event.timer} fired {event.due - event.at} µs early"
+            fired.add(event.timer)
+
+
 # --- invariants 2 and 3: rows -----------------------------------------------------------------------------------------
 
 
-def check_row(row: RunRow, journal: Journal) -> Iterator[str]:
+def check_row(row: RunRow, journal: Journal, *, are_parked: bool) -> Iterator[str]:
     """The row of a run that nobody moves says what its journal says."""
     view = fold(journal)
     if row.live == is_ended(row.status):
@@ -148,7 +169,7 @@ def check_row(row: RunRow, journal: Journal) -> Iterator[str]:
         status = RunStatus.RUNNING  # a claim alone writes no entry
     if status is not row.status:
         yield f"its row is {row.status}, its journal says {view.status}"
-    if row.status is RunStatus.SUSPENDED and row.waiting_on != view.waiting_on:
+    if (are_parked or row.status is RunStatus.SUSPENDED) and row.waiting_on != view.waiting_on:
         yield f"its row waits on {row.waiting_on!r}, its journal says {view.waiting_on!r}"
     if not row.live and (row.waiting_on or row.wake_at is not None or row.owner is not None):
         yield f"it has ended, and its row has {row.waiting_on=} {row.wake_at=} {row.owner=}"
@@ -221,9 +242,11 @@ def check_effects(journals: Mapping[str, Journal], marks: Sequence[Mark]) -> Ite
 
 
 def _check_overlaps(marks: Sequence[Mark]) -> Iterator[Problem]:
-    """One process never runs two attempts of a step at once."""
+    """One process never runs two attempts of a step at once, but for a thread that it gave up."""
     open_attempts: dict[tuple[str, str, int], set[int]] = defaultdict(set)
     for mark in marks:
+        if mark.threaded:
+            continue
         here = open_attempts[mark.uid, mark.key, mark.pid]
         if mark.what == "before":
             if here:

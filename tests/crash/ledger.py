@@ -37,6 +37,8 @@ class Mark(msgspec.Struct, frozen=True, omit_defaults=True):
     pid: int
     at: int
     """ns of the machine's clock."""
+    threaded: bool = False
+    """Written in a thread, which nobody can stop."""
     recorded: bool = True
     """The attempt stood in the journal at that moment."""
 
@@ -84,8 +86,10 @@ class Ledger:
         info = current_step()
         uid = str(info.uid)
         recorded = what != "before" or self._is_on_record(uid, info.key, info.attempt)
-        mark = Mark(what, uid, info.key, info.invocation_id, info.attempt, os.getpid(), time.time_ns(), recorded)
-        self._file.append(mark)
+        threaded = threading.current_thread() is not threading.main_thread()
+        self._file.append(
+            Mark(what, uid, info.key, info.invocation_id, info.attempt, os.getpid(), time.time_ns(), threaded, recorded)
+        )
 
     def _is_on_record(self, uid: str, key: str, attempt: int) -> bool:
         """Whether the store has this attempt already, seen through a connection of our own."""

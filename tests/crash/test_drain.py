@@ -29,6 +29,7 @@ async def test_a_worker_told_to_stop_hands_back_at_once(world: World) -> None:
         assert [row.owner for row in rows.values()] == [None] * 4
         assert await app.workers() == []
         assert len(world.marks(run.uid, "after")) == 1, "its step was given the time it needed"
+        await world.check(app, are_parked=True)
         await world.spawn_ready(lease=AGES)
         await world.all_ended(app)
         await world.check(app)

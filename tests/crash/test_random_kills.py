@@ -32,7 +32,7 @@ def _settings(number: int) -> dict[str, Any]:
     }
 
 
-async def _keep_killing(world: World, app: Outlast, kills: int, seed: int) -> None:
+async def _keep_killing(world: World, app: Outlast, kills: int, seed: int, *, freezes: bool) -> None:
     """Two workers at a time; each is killed after a while, and another takes its place. Runs come in the first half."""
     draw = random.Random(seed)
     procs: list[Proc] = []
@@ -43,6 +43,11 @@ async def _keep_killing(world: World, app: Outlast, kills: int, seed: int) -> No
             workflow, arguments = MIX[id % len(MIX)]
             await world.start(app, workflow, *arguments, id=f"r{id}")
         await asyncio.sleep(draw.uniform(0.0, 0.6))
+        if freezes and draw.random() < 0.5:
+            zombie = procs[draw.randrange(len(procs))]
+            zombie.send(signal.SIGSTOP)
+            await asyncio.sleep(draw.uniform(0.5, 4.0))
+            zombie.send(signal.SIGCONT)
         victim = procs.pop(draw.randrange(len(procs)))
         assert victim.status is None, f"it ended by itself: {victim.status}\n{world.log()[-6000:]}"
         await victim.killed()
@@ -52,14 +57,14 @@ async def _keep_killing(world: World, app: Outlast, kills: int, seed: int) -> No
         await proc.killed()
 
 
-async def _run(world: World, kills: int, seed: int) -> None:
+async def _run(world: World, kills: int, seed: int, *, freezes: bool = False) -> None:
     async with world.client() as app:
-        await _keep_killing(world, app, kills, seed)
+        await _keep_killing(world, app, kills, seed, freezes=freezes)
         assert sum(proc.status == -signal.SIGKILL for proc in world.procs) >= kills
         world.clock.add(60)
         await world.spawn_ready(lease=1e6)
         await world.all_ended(app, 60.0)
-        await world.check(app)
+        await world.check(app, once=not freezes)
         lost = await world.count(app, StepLost)
         print(f"{kills} kills, {lost} attempts lost")
         assert lost > kills // 4, "it killed workers that had nothing to do"
@@ -81,3 +86,13 @@ async def test_killed_at_random_for_long(world: World, round: int) -> None:
     seed = random.randrange(1_000_000)
     print(f"seed {seed}")
     await _run(world, 40, seed)
+
+
+@pytest.mark.soak
+@pytest.mark.timeout(1800)
+@pytest.mark.parametrize("round", range(4))
+async def test_killed_and_frozen_at_random(world: World, round: int) -> None:
+    """The same, with processes that are frozen past their lease, wherever they are, and thawed beside their heirs."""
+    seed = random.randrange(1_000_000)  # SPEC L4, L10
+    print(f"seed {seed}")
+    await _run(world, 20, seed, freezes=True)

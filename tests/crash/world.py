@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections import Counter
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -214,12 +215,16 @@ class World:
 
     # --- judging ------------------------------------------------------------------------------------------------------
 
-    async def check(self, app: Outlast, *, replays: bool = True) -> None:
+    async def check(self, app: Outlast, *, replays: bool = True, are_parked: bool = False, once: bool = True) -> None:
         """Every invariant, over every journal and the whole ledger; and every acknowledged run has its result.
 
-        Without `replays` no body is run here: some kill whoever does."""
+        Without `replays` no body is run here: some kill whoever does. Without `once` a step that must not happen twice
+        may have: a process frozen between its last look at the lease and the step cannot know (PROTOCOL F6)."""
         registry = flows if replays else None
-        problems = await check_store(app._store, registry=registry, marks=self.ledger.marks())
+        marks = self.ledger.marks()
+        problems = await check_store(app._store, registry=registry, marks=marks, are_parked=are_parked)
+        begun = Counter(mark.uid for mark in marks if (mark.what, mark.key) == ("before", "crash:once"))
+        problems += [Problem(uid, f"ran its step {n} times") for uid, n in begun.items() if once and n > 1]
         rows = await self.rows(app)
         for id, (workflow, arguments) in self.started.items():
             if id in rows and str(rows[id].status) == "completed":
@@ -229,6 +234,9 @@ class World:
         for id in self.told("started"):
             if id not in rows:
                 problems.append(Problem(id, "was acknowledged, and is not there"))
+        for line in self._lines("told"):
+            if line.get("heard") and str(rows[line["cancelled"]].status) != "cancelled":
+                problems.append(Problem(line["cancelled"], f"was cancelled, and is {rows[line['cancelled']].status}"))
         assert not problems, "\n".join(map(str, problems)) + "\n" + self.log()[-6000:]
 
 
