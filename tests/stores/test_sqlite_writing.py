@@ -303,6 +303,22 @@ def sqlite_check(path: Path) -> list[tuple[str]]:
     return found
 
 
+async def test_a_disk_that_is_gone_for_a_while(store: SqliteStore, worker: str, path: Path):
+    """While the file cannot be reached everybody is told, the heartbeat too, and afterwards all goes on."""
+    await own(store, worker, "r")
+    away = path.parent.with_name("away")
+    store._writer.run_aside(lambda connection: connection.execute("not SQL"))  # after an error it connects anew
+    path.parent.rename(away)
+    again = entry("r", 1)
+    with pytest.raises(StoreUnavailable, match="does not exist"):
+        await store.commit(worker, [again])
+    with pytest.raises(StoreUnavailable, match="does not exist"):
+        await asyncio.wait_for(asyncio.to_thread(store.renew, worker, HOUR), 5)
+    away.rename(path.parent)
+    assert await asyncio.to_thread(store.renew, worker, HOUR) is not None
+    await land(store, worker, again)
+
+
 # --- the log ----------------------------------------------------------------------------------------------------------
 
 

@@ -32,7 +32,8 @@ _log = logging.getLogger("outlast.stores.sqlite")
 
 
 class Session:
-    """For one thread. `commits` counts its transactions; others may read it."""
+    """For one thread, and only in its frames: after a fork the child has no such thread, so nothing there closes the
+    connection. To do so could cost the parent its locks."""
 
     def __init__(
         self,
@@ -40,15 +41,17 @@ class Session:
         clock: Callable[[], int],
         urgent: deque[Job[Any]],
         answer: Callable[[Sequence[Job[Any]]], None],
+        on_commit: Callable[[], None],
     ) -> None:
-        """`urgent` are jobs that go first in whatever transaction begins next; `answer` is given jobs that are done."""
+        """`urgent` are jobs that go first in whatever transaction begins next; `answer` is given jobs that are done;
+        `on_commit` is called after each transaction that changed something."""
         self._settings = settings
         self._clock = clock
         self._urgent = urgent
         self._answer = answer
+        self._on_commit = on_commit
         self._checkpoints = Checkpoints(settings.path)
         self._connection: sqlite3.Connection | None = None
-        self.commits = 0
 
     def open(self) -> None:
         """Bring the schema up to date. Raises what `Store.open` promises."""
@@ -75,6 +78,7 @@ class Session:
                 self._transact(group)
         except Exception as error:  # noqa: BLE001 - whoever waits for the jobs gets it
             self._recover(error)
+            self._take_urgent(group)
             if len(group) > 1 and _is_of_one_job(error):
                 for job in group:
                     self.write([job])
@@ -108,33 +112,29 @@ class Session:
 
     def _run_quick(self, job: Job[Any], quick: Quick[Any]) -> bool:
         """One statement, a transaction of its own. False: it was not all there is to do."""
-        connection = self._connected()
-        if self._urgent:
-            self.write([])
         try:
-            changed = connection.execute(quick.sql, quick.values).rowcount
+            changed = self._execute_quick(quick)
         except sqlite3.OperationalError as error:
             if not is_busy(error):
                 raise
-            changed = wait_while_busy(self._settings, lambda: self._retry_quick(connection, quick))
+            changed = wait_while_busy(self._settings, lambda: self._execute_quick(quick))
         self._count(changed, quick.size)
         if changed != quick.rows:
             return False
         job.result = quick.result
         return True
 
-    def _retry_quick(self, connection: sqlite3.Connection, quick: Quick[Any]) -> int:
+    def _execute_quick(self, quick: Quick[Any]) -> int:
         if self._urgent:
             self.write([])
-        return connection.execute(quick.sql, quick.values).rowcount
+        return self._connected().execute(quick.sql, quick.values).rowcount
 
     def _transact(self, group: list[Job[Any]]) -> None:
         """All of the group in one transaction."""
         connection = self._connected()
         before = connection.total_changes
         wait_while_busy(self._settings, lambda: connection.execute("begin immediate"))
-        while self._urgent:
-            group.insert(0, self._urgent.popleft())
+        self._take_urgent(group)
         transaction = Transaction(connection, self._settings.url, self._clock())
         for job in group:
             job.result = job.work(transaction)
@@ -143,9 +143,14 @@ class Session:
         connection.execute("commit")
         self._count(connection.total_changes - before)
 
+    def _take_urgent(self, group: list[Job[Any]]) -> None:
+        """Put the urgent jobs before the others."""
+        while self._urgent:
+            group.insert(0, self._urgent.popleft())
+
     def _count(self, rows: int, size: int = 0) -> None:
         if rows:
-            self.commits += 1
+            self._on_commit()
             self._checkpoints.count(rows, size)
 
     def _recover(self, error: Exception) -> None:

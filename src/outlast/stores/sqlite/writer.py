@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import collections
 import contextlib
+import logging
 import queue
 import threading
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -36,26 +37,24 @@ _MOST_ROWS = 1000
 
 T = TypeVar("T")
 
+_log = logging.getLogger("outlast.stores.sqlite")
+
 
 class Writer:
-    """One for each open store."""
+    """One for each open store. `commits` counts what this process has written, in transactions."""
 
     def __init__(self, settings: Settings, clock: Callable[[], int], on_change: Callable[[], None]) -> None:
         """`on_change` is called on the event loop after a job that `tells`."""
         self._settings = settings
+        self._clock = clock
         self._on_change = on_change
         self._queue: queue.SimpleQueue[Job[Any] | None] = queue.SimpleQueue()  # None: there is something elsewhere
         self._urgent: collections.deque[Job[Any]] = collections.deque()
         self._asides: collections.deque[Callable[[sqlite3.Connection], object]] = collections.deque()
         self._lock = threading.Lock()
-        self._is_closed = True
-        self._session = Session(settings, clock, self._urgent, self._answer)
+        self._is_closed = False
         self._thread: threading.Thread | None = None
-
-    @property
-    def commits(self) -> int:
-        """How often this process has written."""
-        return self._session.commits
+        self.commits = 0
 
     async def open(self, loop: asyncio.AbstractEventLoop) -> None:
         """Start the thread; return when the schema is up to date. Raises what `Store.open` promises."""
@@ -111,23 +110,23 @@ class Writer:
     # --- on the thread ---
 
     def _serve(self, opened: asyncio.Future[None]) -> None:
-        """The session is a local name too: after a fork the child has no thread that would let go of it. To close the
-        connection there could cost the parent its log."""
-        session = self._session
+        session = Session(self._settings, self._clock, self._urgent, self._answer, self._count_commit)
         try:
             session.open()
         except Exception as error:  # noqa: BLE001 - it is raised where `open` is awaited
             self._tell_loop(opened, error)
         else:
-            self._is_closed = False
             self._tell_loop(opened, None)
-            while self._serve_once(session):
-                pass
+            while not (self._is_closed and self._queue.empty()):
+                try:
+                    self._serve_once(session)
+                except Exception:  # noqa: BLE001 - a bug in one turn must not silence the thread for good
+                    _log.exception("outlast failed to write to %s; it goes on", self._settings.path)
             session.close()
         self._tell_loop(self._ended, None)
 
-    def _serve_once(self, session: Session) -> bool:
-        """Wait for work, and do what there is. False: closed, and nothing is left."""
+    def _serve_once(self, session: Session) -> None:
+        """Wait for work, and do what there is."""
         group: list[Job[Any]] = []
         rows = 0
         job = self._queue.get()
@@ -146,7 +145,9 @@ class Writer:
         while self._asides:
             session.look(self._asides.popleft())
         session.rest()
-        return not (self._is_closed and self._queue.empty())
+
+    def _count_commit(self) -> None:
+        self.commits += 1
 
     def _answer(self, jobs: Sequence[Job[Any]]) -> None:
         """Wake all who wait for these jobs: the event loop with one call."""
