@@ -7,6 +7,7 @@ import threading
 import time
 import uuid
 
+import msgspec
 import pytest
 
 from outlast.authoring.context import Context
@@ -176,3 +177,29 @@ async def test_reconcile_goes_on_while_others_park(name) -> None:
         assert type(await one.end_of(uid)) is RunCompleted
         home._parking = 0
         claim.let_go()
+
+
+async def test_a_run_that_cannot_be_loaded_is_tried_ever_less_often(name) -> None:
+    """A run whose journal cannot be read is left alone for longer each time, from 30 s on, and hurts no other."""
+    async with process(name, flows, works=False) as client:  # SPEC L9
+        uid = await client.start(chain, 2)
+        run = client.store._tables.runs[uid]
+        entry = run.journal[0]
+        run.journal[0] = msgspec.structs.replace(entry, events=b'[{"event":"Nonsense"}]')
+        waits = []
+        async with process(name, flows) as one:
+            for _ in range(4):
+                await until(lambda: run.owner is None and (run.wake_at or 0) > now_us() + 1_000_000)
+                assert run.wake_at is not None
+                waits.append(round((run.wake_at - now_us()) / 1e6, -1))
+                client.store._tables.wake(run, 0)
+                client.store._tables.hints.tell()
+            assert type(await one.end_of(await one.start(chain, 2))) is RunCompleted
+            run.journal[0] = entry
+            client.store._tables.wake(run, 0)
+            assert type(await one.end_of(uid)) is RunCompleted
+        assert waits == [30.0, 60.0, 120.0, 240.0]
+
+
+def now_us() -> int:
+    return time.time_ns() // 1000

@@ -41,7 +41,7 @@ from outlast.engine import mail
 from outlast.engine.clock import boottime_us
 from outlast.engine.draft import Draft
 from outlast.errors import BodyStopped, Fenced, NonDeterminism, StepInterrupted, StepLeaseExpired, StoreError
-from outlast.stores.store import ClaimedRun, Effects, Progress, Release, RowChange
+from outlast.stores.store import ClaimedRun, Effects, Progress, Release, RowChange, recovery_delay_us
 from outlast.telemetry.logs import fields
 
 if TYPE_CHECKING:
@@ -74,6 +74,8 @@ class Loader:
         self._worker_id = worker_id
         self._gate = asyncio.Semaphore(AT_ONCE)
         self._tasks: set[asyncio.Task[None]] = set()
+        self._failures: dict[str, int] = {}
+        """How often loads of a run failed in a row, for no fault of the store."""
 
     def load(self, run: HotRun) -> None:
         """Load it in the background, then let it go on."""
@@ -131,16 +133,25 @@ class Loader:
                 return
             try:
                 await self._bring_back(run)
+                self._failures.pop(run.uid, None)
             except Fenced:
                 pass  # the heartbeat hears of it too, and drops everything
-            except Exception:
-                text = "run %s could not be loaded; it is tried again in a while"
-                self._home.log.exception(text, run.name, extra=fields(run.started))
-                if run.running or run.queue:  # given up, it would be loaded elsewhere while a step of it executes here
-                    self._home.loop.call_later(RETRY_HERE_S, self.load, run)
-                else:
-                    run.is_loading = False
-                    run.release(self._home.clock.now_us() + RETRY_AFTER_US, run.waiting_on())
+            except Exception as error:
+                self._try_again(run, error)
+
+    def _try_again(self, run: HotRun, error: Exception) -> None:
+        """A load failed. For a fault of the store again soon, for any other ever less often (SPEC L9)."""
+        text = "run %s could not be loaded; it is tried again in a while"
+        self._home.log.error(text, run.name, extra=fields(run.started), exc_info=error)
+        run.evict()
+        failures = 0
+        if not isinstance(error, StoreError):
+            failures = self._failures[run.uid] = self._failures.get(run.uid, 0) + 1
+        if run.running or run.queue:  # given up, it would be loaded elsewhere while a step of it executes here
+            self._home.loop.call_later(min(RETRY_HERE_S * 2**failures, 30.0), self.load, run)
+        else:
+            run.is_loading = False
+            run.release(self._home.clock.now_us() + (recovery_delay_us(failures) or RETRY_AFTER_US), run.waiting_on())
 
     async def _bring_back(self, run: HotRun) -> None:
         home = self._home
