@@ -13,15 +13,13 @@ __all__ = ["StoreClock", "boottime_us"]
 
 _read_ns = time.clock_gettime_ns
 
-_CLOCK = getattr(time, "CLOCK_BOOTTIME", None)
+_CLOCK: int = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
 """Counts on while a virtual machine is suspended, as leases do elsewhere; monotonic time stops there (PROTOCOL F6)."""
 
 
 def boottime_us() -> int:
     """Microseconds on a clock of this machine that never jumps."""
-    if _CLOCK is None:
-        return time.monotonic_ns() // 1000
-    return time.clock_gettime_ns(_CLOCK) // 1000
+    return _read_ns(_CLOCK) // 1000
 
 
 class StoreClock:
@@ -44,7 +42,7 @@ class StoreClock:
 
     def now_us(self) -> int:
         """The store's time, as far as known here."""
-        now = (_read_ns(_CLOCK) // 1000 if _CLOCK is not None else boottime_us()) + self._offset
+        now = _read_ns(_CLOCK) // 1000 + self._offset
         if now <= self._last:
             return self._last
         self._last = now
