@@ -82,6 +82,19 @@ def test_ctrl_c_leaves_the_run_to_the_next_worker(shop: Path, children: list[sub
     assert (done.code, done.out) == (0, "drained: everything is handed back\n"), done.err
 
 
+def test_who_waits_for_the_lease_of_the_dead_is_told(shop: Path, children: list[subprocess.Popen[str]]) -> None:
+    """A run whose process was killed in the middle of a step moves when the lease has lapsed: `outlast run` says so."""
+    # SPEC L3
+    run = begin(shop, "run", "shop.py:patient", "--id", "P", "--input", '"go"')
+    children.append(run)
+    wait_until(shop / "go.begun")
+    run.kill()
+    run.wait()
+    joined = call("run", "shop.py:patient", "--id", "P", "--input", '"go"', "--timeout", "0.5s")
+    assert joined.code == 4
+    assert re.search(rf"Run P is held by worker .*, pid {run.pid}\)\..* lease lapses, in \d", joined.err), joined.err
+
+
 def test_a_worker_lets_running_steps_end_unless_told_twice(shop: Path, children: list[subprocess.Popen[str]]) -> None:
     """A drain waits for the steps that execute; a second signal stops now, exit 130, and their runs are handed back."""
     # SPEC Q4

@@ -12,7 +12,7 @@ import enum
 import shlex
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from outlast.app import DEFAULT_URL, Outlast
@@ -85,6 +85,7 @@ async def _watch(watch: Watch, stopping: Stopping, worker: Worker) -> ExitCode:
         async with limit:
             run = await watch.begin()
             stopping.is_opening = False
+            await _tell_holder(watch, run, worker)
             await watcher.follow(run, make_view(watch.output, f"{run.workflow}  {run.id}"))
     except TimeoutError:
         if not limit.expired():
@@ -104,6 +105,20 @@ async def _watch(watch: Watch, stopping: Stopping, worker: Worker) -> ExitCode:
     code = _tell_end(watch, await run.status(), end, watcher.suspension)
     await _leave(watch, worker, watch.grace if end is not _End.ENDED else OTHERS_GRACE)
     return code
+
+
+async def _tell_holder(watch: Watch, run: Run[Any], worker: Worker) -> None:
+    """Say why nothing moves for a while, when the process that held the run was killed and its lease goes on."""
+    row = await watch.app._store.find_uid(run.uid)  # noqa: SLF001 - whose a run is, is no business of programs
+    if row is None or row.owner in {None, worker.id}:
+        return
+    for holder in await watch.app.workers():
+        if holder.id == row.owner and holder.is_alive:
+            left = max(holder.expires_at - datetime.now(UTC), timedelta(0))
+            watch.output.note(
+                f"Run {run.id} is held by worker {holder.id} ({holder.host}, pid {holder.pid}). "
+                f"If that is dead, it is taken over when its lease lapses, in {show_duration(left)}."
+            )
 
 
 async def _leave(watch: Watch, worker: Worker, grace: str) -> None:
