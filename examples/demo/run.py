@@ -164,7 +164,7 @@ async def kill_while_sleeping(workers: list[subprocess.Popen[bytes]]) -> tuple[M
     record = await read_record()
     late = make_files(INBOX, LATE, DAMAGED[1])
     say(f"Nobody works now. The files of {len(LATE) + 1} late shops arrive, and the time of the sleep passes.")
-    await asyncio.sleep(3)
+    await asyncio.sleep(2)
     return late, record
 
 

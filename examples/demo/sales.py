@@ -74,7 +74,7 @@ async def daily_sales(ctx: Context, day: str, inbox: str, out: str) -> str:
     await read_all(ctx, report, first)
     await ctx.milestone("first delivery read")
 
-    await ctx.sleep("4s")  # in life it would be "2h": no process has to live that long
+    await ctx.sleep("3s")  # in life it would be "2h": no process has to live that long
 
     late = [path for path in (await find_files(inbox)).files if path not in first]
     await read_all(ctx, report, late)
