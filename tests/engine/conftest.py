@@ -1,4 +1,4 @@
-"""A watchdog for the thread of the test, and what it logs."""
+"""A watchdog for the thread of the test, and a writer on a store that fails on demand."""
 
 from __future__ import annotations
 
@@ -6,12 +6,18 @@ import asyncio
 import logging
 import sys
 import threading
+from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
 
+from outlast.engine import clock as clock_module
+from outlast.engine import writer as writer_module
 from outlast.engine.watchdog import Watchdog
+from tests.engine.faulty import FaultyStore
+from tests.engine.ticking import BootClock
 from tests.engine.watching import LONG_US, Heard
+from tests.engine.writing import Writing
 
 
 @pytest.fixture
@@ -54,3 +60,25 @@ def quick_switches():
     sys.setswitchinterval(1e-4)
     yield
     sys.setswitchinterval(before)
+
+
+@pytest.fixture
+async def writing(monkeypatch) -> AsyncIterator[Writing]:
+    """Its writer tries again after 1 ms, and every 4 ms at last."""
+    monkeypatch.setattr(writer_module, "FIRST_RETRY_S", 0.001)
+    monkeypatch.setattr(writer_module, "LAST_RETRY_S", 0.004)
+    store = FaultyStore()
+    await store.open()
+    writing = Writing(store)
+    writing.writer.open()
+    yield writing
+    await writing.writer.close()
+    await store.close()
+
+
+@pytest.fixture
+def boot(monkeypatch) -> BootClock:
+    """This machine's clock stands still until the test moves it."""
+    clock = BootClock()
+    monkeypatch.setattr(clock_module, "_read_ns", clock)
+    return clock
