@@ -75,9 +75,12 @@ def find_cut(events: Sequence[Event]) -> int:
 
 def is_stimulus(event: Event | Reopening) -> TypeGuard[Stimulus]:
     """Whether the event moved the body."""
-    if isinstance(event, StepFailed):
-        return event.retry_at is None
-    return isinstance(event, StepSucceeded | TimerFired | CancelRequested)
+    kind = type(event)
+    return kind in _STIMULI or (kind is StepFailed and event.retry_at is None)  # type: ignore[union-attr]  # see `kind`
+
+
+_STIMULI = frozenset({StepSucceeded, TimerFired, CancelRequested})
+"""All but a step's failure, which moves the body only when it is final."""
 
 
 def splice(events: Iterable[Event]) -> list[Event | Reopening]:

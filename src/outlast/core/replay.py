@@ -48,14 +48,15 @@ class Replay:
         machine, groups = self._machine, self._groups
         machine.is_replaying = True
         try:
-            while groups and most > 0:
-                most -= 1
-                stimulus, recorded = groups.popleft()
-                machine.expected = len(recorded)
-                machine.is_last = not groups
-                self._asked.extend(_move(machine, stimulus))
-                for command in recorded:
-                    self._meet(command)
+            with machine.loop.entered():  # once for all of them: going in and back takes a fifth of the time
+                while groups and most > 0:
+                    most -= 1
+                    stimulus, recorded = groups.popleft()
+                    machine.expected = len(recorded)
+                    machine.is_last = not groups
+                    self._asked.extend(_move(machine, stimulus))
+                    for command in recorded:
+                        self._meet(command)
         finally:
             machine.is_replaying = False
             machine.replayed_calls.clear()
@@ -103,11 +104,12 @@ def _is_same(recorded: Command, asked: Command, calls: dict[str, StepCall]) -> b
         return False
     if isinstance(recorded, StepStarted | StepReused):
         assert isinstance(asked, StepStarted | StepReused)
-        if (recorded.key, recorded.function, recorded.kind) != (asked.key, asked.function, asked.kind):
+        if recorded.key != asked.key or recorded.function != asked.function or recorded.kind != asked.kind:
             return False
-        before = bytes(recorded.arguments)
+        if recorded.arguments == asked.arguments:
+            return True
         call = calls.get(asked.key)
-        return before == bytes(asked.arguments) or (call is not None and call.same_arguments(before))
+        return call is not None and call.same_arguments(bytes(recorded.arguments))
     if isinstance(recorded, RunFailed | RunCancelled):
         return True  # an error's text and traceback may differ between deploys; that it ends so is what counts
     return recorded == asked
