@@ -1,0 +1,111 @@
+"""Places to execute: as many as the worker's concurrency, first come, first served (SPEC Q2)."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from outlast.authoring.module import Module
+from tests.engine.stepping import Stepping
+
+
+@pytest.fixture
+async def stepping():
+    stepping = Stepping(concurrency=2)
+    yield stepping
+    stepping.close()
+
+
+@Module("").step(name="s")
+async def idle() -> None:
+    """Only its places are at issue."""
+
+
+async def test_there_are_as_many_places_as_the_worker_may_execute_steps(stepping) -> None:
+    """A place that is given back can be taken again."""
+    stepper = stepping.stepper
+    assert [stepper.reserve() for _ in range(4)] == [True, True, False, False]
+    stepper.release()
+    assert [stepper.reserve(), stepper.reserve()] == [True, False]
+
+
+async def test_places_go_to_those_in_line_in_the_order_they_came(stepping) -> None:
+    """Across runs: none starves behind a run with many steps."""
+    stepper, one, two = stepping.stepper, stepping.run_of(idle), stepping.run_of(idle)
+    assert stepper.reserve()
+    assert stepper.reserve()
+    for run, key in ((one, "a"), (two, "b"), (one, "c")):
+        stepper.stand_in_line(run, key)
+    assert (one.offered, two.offered) == ([], [])
+    stepper.release()
+    assert (one.offered, two.offered) == (["a"], [])
+    stepper.release()
+    assert (one.offered, two.offered) == (["a"], ["b"])
+    stepper.release()
+    assert (one.offered, two.offered) == (["a", "c"], ["b"])
+
+
+async def test_nobody_overtakes_the_line(stepping) -> None:
+    """Who comes while others wait is told to wait, also at a moment when a place is free."""
+    stepper, run = stepping.stepper, stepping.run_of(idle)
+    taken: list[bool] = []
+    run.give_place = lambda _key: taken.append(stepper.reserve()) or True
+    assert stepper.reserve()
+    assert stepper.reserve()
+    stepper.stand_in_line(run, "a")
+    stepper.stand_in_line(run, "b")
+    stepper.release()
+    stepper.release()
+    assert taken == [False, False]
+
+
+async def test_a_step_that_needs_its_place_no_more_passes_it_on(stepping) -> None:
+    """It was given up while it stood in line: the next one gets the place at once."""
+    stepper, gone, next_one = stepping.stepper, stepping.run_of(idle), stepping.run_of(idle)
+    gone.wants_place = False
+    assert stepper.reserve()
+    assert stepper.reserve()
+    stepper.stand_in_line(gone, "a")
+    stepper.stand_in_line(next_one, "b")
+    stepper.release()
+    assert (gone.offered, next_one.offered) == (["a"], ["b"])
+    assert stepping.free_places() == 0
+    gone.wants_place = True
+    stepper.release()
+    assert stepping.free_places() == 1
+
+
+async def test_a_place_that_became_free_meanwhile_is_taken_at_once(stepping) -> None:
+    """Between the thought that there was none and the line, an attempt may have ended."""
+    stepper, run = stepping.stepper, stepping.run_of(idle)
+    stepper.stand_in_line(run, "a")
+    assert run.offered == ["a"]
+    assert stepping.free_places() == 1
+
+
+# SPEC Q4
+async def test_a_worker_that_drains_begins_nothing_more(stepping) -> None:
+    """What waits for a place keeps waiting: whoever takes the run over begins it."""
+    stepper, run = stepping.stepper, stepping.run_of(idle)
+    assert stepper.reserve()
+    assert stepper.reserve()
+    stepper.stand_in_line(run, "a")
+    stepper.is_closed = True
+    stepper.release()
+    stepper.release()
+    assert run.offered == []
+    assert not stepper.reserve()
+
+
+async def test_the_end_of_an_attempt_lets_the_next_in_line_begin(stepping) -> None:
+    """Before its own run hears of the outcome, so that no place lies idle while a body thinks."""
+    stepper, run, waiting = stepping.stepper, stepping.run_of(idle), stepping.run_of(idle)
+    order: list[str] = []
+    run.take = lambda _event: order.append("outcome")
+    waiting.give_place = lambda key: order.append(f"place for {key}") or True
+    task = stepping.begin(run, "s")
+    assert stepper.reserve()
+    stepper.stand_in_line(waiting, "a")
+    await asyncio.wait([task])
+    assert order == ["place for a", "outcome"]
