@@ -1,13 +1,14 @@
 """What a durable step costs when nothing else goes on, beside a durable commit of the same bytes.
 
-One run, one step after another: from the begin of one step to the begin of the next, which is the step, the thinking and
-the commit. In turns with it, the same store's writer thread commits the very rows of that run, one by one, for a worker
-of its own. The target is 1.8 commits to a step.
+One run, one step after another: from the begin of one step to the begin of the next, which is the step, the thinking
+and the commit. In turns with it, the same store's writer thread commits the very rows of that run, one by one, for a
+worker of its own. The target is 1.8 commits to a step.
 """
 
 from __future__ import annotations
 
 import asyncio
+import itertools
 import time
 from pathlib import Path
 
@@ -30,7 +31,7 @@ Rounds = list[tuple[list[float], list[float]]]
 """Seconds of each step, and of each commit, in each round."""
 
 
-def measure(plan: Plan, _: Parent) -> Report:
+def measure(plan: Plan, _parent: Parent) -> Report:
     """On both event loops."""
     steps, rounds = (10, 2) if plan.quick else (STEPS, ROUNDS)
     settings = {"workload": f"{rounds} rounds in turns: a run of {steps} steps, then as many commits of one row"}
@@ -40,7 +41,9 @@ def measure(plan: Plan, _: Parent) -> Report:
         say(f"on {loop}")
         rows += _tell(report, loop, run_loop(loop, _measure(Path(plan.folder) / f"{loop}.db", steps, rounds)))
     columns = ["loop and percentile", "a step, µs", "a commit, µs", "commits to a step", "target"]
-    notes = ["Percentiles of each round; the cells are their medians over the rounds. p99 has no target: it is the disk's."]
+    notes = [
+        "Percentiles of each round; the cells are their medians over the rounds. p99 has no target: it is the disk's."
+    ]
     report.tables.append(Table("One run alone", columns, rows, notes))
     return report
 
@@ -68,7 +71,7 @@ async def _measure(path: Path, steps: int, rounds: int) -> Rounds:
             begun.clear()
             run = await app.start(body, steps + 1)
             await run.result()
-            latencies = [after - before for before, after in zip(begun, begun[1:], strict=False)]
+            latencies = [after - before for before, after in itertools.pairwise(begun)]
             entries = await store.read_journal(run.uid, after=0, limit=steps)
             commits = await writer.time_commits(new_uid(await store.now()), entries)
             if number:  # the first warms up

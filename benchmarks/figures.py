@@ -85,7 +85,12 @@ def spread(samples: Sequence[float], unit: str, *, target: float | None = None, 
 
 
 def ratio(
-    ours: Sequence[float], theirs: Sequence[float], unit: str = "×", *, target: float | None = None, is_floor: bool = False
+    ours: Sequence[float],
+    theirs: Sequence[float],
+    unit: str = "×",
+    *,
+    target: float | None = None,
+    is_floor: bool = False,
 ) -> Figure:
     """How we compare, pair by pair: `ours[n]` and `theirs[n]` were measured next to each other."""
     scale = 100.0 if unit == "%" else 1.0

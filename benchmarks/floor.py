@@ -1,9 +1,11 @@
 """The least that any engine of this design must do for a step, as a yardstick that knows nothing of outlast.
 
 A body on a loop of its own, its step as a task of the host's, what came of it as JSON, and one group commit of rows to
-SQLite at `synchronous=full`, so N steps cost N+1 rows. What it leaves out is the engine: leases and fences, rows of runs,
-replay, retries, timers, cancels, limits, contexts, checks of any kind. A ratio to it can be told on any machine.
+SQLite at `synchronous=full`, so N steps cost N+1 rows. What it leaves out is the engine: leases and fences, rows of
+runs, replay, retries, timers, cancels, limits, contexts, checks of any kind. A ratio to it can be told on any machine.
 """
+
+# ruff: noqa: SLF001 - a loop inside another is made of asyncio's inner parts
 
 from __future__ import annotations
 

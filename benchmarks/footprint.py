@@ -1,8 +1,8 @@
 """What a run costs in memory while it is hot, by what it waits for.
 
-Each kind in a fresh process: some runs to warm up, then thousands of runs that wait, and the growth of what the process
-has in memory, after a garbage collection, divided by their number. It counts everything: body, loop, tasks, the attempts
-that execute, what the allocator keeps.
+Each kind in a fresh process: some runs to warm up, then thousands of runs that wait, and the growth of what the
+process has in memory, after a garbage collection, divided by their number. It counts everything: body, loop, tasks, the
+attempts that execute, what the allocator keeps.
 """
 
 from __future__ import annotations
@@ -16,16 +16,16 @@ import msgspec
 
 from benchmarks.children import Parent, Plan, call, say
 from benchmarks.figures import Report, Table, spread
-from benchmarks.machine import resident_bytes
+from benchmarks.machine import resident_bytes, wait_until
 from outlast import Context, Outlast
 from outlast.authoring.workflow import Workflow
 from outlast.engine.worker import Worker
 
 __all__ = ["measure", "measure_kind"]
 
-RUNS = 3000
+RUNS = 2000
 WARM = 100
-ROUNDS = 3
+ROUNDS = 2
 KINDS = {
     "step": "waits for a step, which executes",
     "line": "waits for a step, which stands in line for a place",
@@ -41,7 +41,7 @@ class Order(msgspec.Struct, frozen=True):
     runs: int
 
 
-def measure(plan: Plan, _: Parent) -> Report:
+def measure(plan: Plan, _parent: Parent) -> Report:
     """Each kind, a few times."""
     runs, rounds = (60, 1) if plan.quick else (RUNS, ROUNDS)
     report = Report("footprint", {"runs": f"{runs:,} of each kind, {rounds} times, on SQLite"}, {}, [])
@@ -58,7 +58,7 @@ def measure(plan: Plan, _: Parent) -> Report:
     return report
 
 
-def measure_kind(order: Order, _: Parent) -> float:
+def measure_kind(order: Order, _parent: Parent) -> float:
     """Bytes a run. In a process of its own."""
     return asyncio.run(_measure(order))
 
@@ -111,6 +111,5 @@ async def _settle() -> int:
 
 async def _end_all(worker: Worker, go: asyncio.Event) -> None:
     go.set()
-    while worker.home:
-        await asyncio.sleep(0.01)
+    await wait_until(lambda: not worker.home)
     go.clear()

@@ -1,14 +1,15 @@
 """Whether a step costs more the longer its run has been going: it must not (invariant 12).
 
-A run of 100,000 steps, the first 10,000 against the last 10,000. What else the machine did in between is in that ratio, so
-there is a second one without: while the long run does its last steps, a fresh run does its first ones, in turns with it.
-The target of both is 1.2.
+A run of 100,000 steps, the first 10,000 against the last 10,000. What else the machine did in between is in that ratio,
+so there is a second one without: while the long run does its last steps, a fresh run does its first ones, in turns with
+it. The target of both is 1.2.
 """
 
 from __future__ import annotations
 
 import asyncio
 import gc
+import itertools
 import statistics
 import time
 from array import array
@@ -74,11 +75,11 @@ class Measured:
         blocks = []
         for start in range(first, first + count, self.block):
             times = begun[start : start + self.block]
-            blocks.append([after - before for before, after in zip(times, times[1:], strict=False)])
+            blocks.append([after - before for before, after in itertools.pairwise(times)])
         return [block for block in blocks if block]
 
 
-def measure(plan: Plan, _: Parent) -> Report:
+def measure(plan: Plan, _parent: Parent) -> Report:
     """One long run, and a fresh one beside its end."""
     measured = Measured(2000 if plan.quick else STEPS)
     asyncio.run(_work(Path(plan.folder) / "growth.db", measured))

@@ -1,10 +1,10 @@
 """Where the CPU time of a step goes, by layer, module and function, while 256 runs are under way.
 
-An alarm interrupts the event loop's thread every other millisecond. It looks at where each thread stands, and gives that
-place the CPU time the thread has had since the alarm before. What is below a function of outlast's (the standard library,
-C code, SQLite) counts as that function's. What always holds: it does not depend on what else the machine does, since
-time is what the system says the thread had. A sampling thread was tried: it gets to look where Python lets go of its lock,
-and found a third of all time in the few calls that do, such as `os.urandom`.
+An alarm interrupts the event loop's thread every other millisecond. It looks at where each thread stands, and gives
+that place the CPU time the thread has had since the alarm before. What is below a function of outlast's (the standard
+library, C code, SQLite) counts as that function's. What always holds: it does not depend on what else the machine does,
+since time is what the system says the thread had. A sampling thread was tried: it gets to look where Python lets go of
+its lock, and found a third of all time in the few calls that do, such as `os.urandom`.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class Sampler:
         """By the thread's name; counts are seconds."""
         self.samples = 0
         self.pauses: list[list[float]] = [[], [], []]
-        """CPU seconds of each garbage collection, by generation. Wherever it broke in, they are that place's as well."""
+        """CPU seconds of each garbage collection, by generation. They are the place's as well that it broke in on."""
         self._collection_began = 0.0
         self._last: dict[int, float] = {}
         self._is_looking = False
@@ -100,7 +100,7 @@ class Sampler:
             self.pauses[about["generation"]].append(time.thread_time() - self._collection_began)
 
 
-def measure(plan: Plan, _: Parent) -> Report:
+def measure(plan: Plan, _parent: Parent) -> Report:
     """Throughput at 256, looked at from inside."""
     runs = QUICK_RUNS if plan.quick else RUNS
     did, sampler = _run(plan, runs)

@@ -5,18 +5,20 @@ A figure without these says nothing: durable commits on a disk that forgets are 
 
 from __future__ import annotations
 
+import asyncio
 import os
 import platform
 import resource
 import sqlite3
 import subprocess
 import sys
+from collections.abc import Callable
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 import msgspec
 
-__all__ = ["ROOT", "Machine", "describe_machine", "has_uvloop", "resident_bytes"]
+__all__ = ["ROOT", "Machine", "describe_machine", "has_uvloop", "resident_bytes", "wait_until"]
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -70,6 +72,12 @@ def resident_bytes() -> int:
         most = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
         return most if sys.platform == "darwin" else most * 1024
     return pages * os.sysconf("SC_PAGE_SIZE")
+
+
+async def wait_until(holds: Callable[[], bool], every_s: float = 0.02) -> None:
+    """Look until it is so. For what has no event to wait on, since only a benchmark asks for it."""
+    while not holds():  # noqa: ASYNC110
+        await asyncio.sleep(every_s)
 
 
 def _version(package: str) -> str:

@@ -1,9 +1,9 @@
 """Four processes that work on one SQLite file: steps a second in sum, and nothing lost.
 
-Each process starts runs and works them, and every tenth run it starts is due a moment later, for whoever claims it first.
-Before and after, one process alone does the same, so that the sum has something to be compared with. Afterwards every run
-that was started must have completed, and nobody may have had an error or a warning: that is a failure, whatever the
-machine does. How quick it was is not.
+Each process starts runs and works them, and every tenth run it starts is due a moment later, for whoever claims it
+first. Before and after, one process alone does the same, so that the sum has something to be compared with. Afterwards
+every run that was started must have completed, and nobody may have had an error or a warning: that is a failure,
+whatever the machine does. How quick it was is not.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class Worked(msgspec.Struct, frozen=True):
     """What was raised, and what was logged as a warning or worse."""
 
 
-def measure(plan: Plan, _: Parent) -> Report:
+def measure(plan: Plan, _parent: Parent) -> Report:
     """One alone, four, one alone."""
     seconds, alone_s = (QUICK_S, QUICK_ALONE_S) if plan.quick else (SECONDS, ALONE_S)
     settings = {
@@ -69,7 +69,15 @@ def measure(plan: Plan, _: Parent) -> Report:
         rows.append(_tell(report, path, name, worked))
     alone = (report.figures["before/steps"].median + report.figures["after/steps"].median) / 2
     to_alone = report.figures["to_alone"] = spread([report.figures["together/steps"].median / alone], "×")
-    columns = ["processes", "steps/s in sum", "least to most of one", "slowest run, s", "runs", "lost", "errors, warnings"]
+    columns = [
+        "processes",
+        "steps/s in sum",
+        "least to most of one",
+        "slowest run, s",
+        "runs",
+        "lost",
+        "errors, warnings",
+    ]
     notes = [f"In sum they do {to_alone} times what one does alone."]
     report.tables.append(Table("Processes on one file", columns, rows, notes))
     return report

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import platform
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from typing import Any
 
@@ -62,14 +62,13 @@ class Tape:
 
     def _first_of(self, entries: int) -> int:
         """Raises `ValueError` if no commits at the end have so many entries together."""
-        left = entries
-        for number in range(len(self._marks) - 1, -1, -1):
-            left -= self._marks[number][0]
-            if left <= 0:
-                break
+        left, first = entries, len(self._marks)
+        while left > 0 and first > 0:
+            first -= 1
+            left -= self._marks[first][0]
         if left:
             raise ValueError(f"no commits at the end have {entries} entries together")
-        return number
+        return first
 
 
 @contextmanager
@@ -132,10 +131,8 @@ class RowWriter:
     async def write(self, batches: Sequence[Batch]) -> Rate:
         """Commit them, one after another."""
         commit, worker = self._store.commit, self._worker
-        outcomes: list[list[Outcome]] = []
         began, cpu = time.perf_counter(), time.process_time()
-        for batch in batches:
-            outcomes.append(await commit(worker, batch))
+        outcomes = [await commit(worker, batch) for batch in batches]
         seconds, cpu = time.perf_counter() - began, time.process_time() - cpu
         _require_landed(outcome for batch in outcomes for outcome in batch)
         rows = sum(map(len, batches))
@@ -178,7 +175,7 @@ def _require_landed(outcomes: Iterable[Outcome]) -> None:
 
 
 @asynccontextmanager
-async def _opened(url: str) -> Any:
+async def _opened(url: str) -> AsyncIterator[Store]:
     store = open_store(url)
     await store.open()
     try:

@@ -7,6 +7,7 @@ What always holds: the text around the marks stays as it is.
 
 from __future__ import annotations
 
+import re
 import sys
 from pathlib import Path
 
@@ -21,8 +22,8 @@ from benchmarks.machine import Machine  # noqa: E402
 __all__ = ["Figures", "draw", "write_section"]
 
 DOCUMENT = ROOT / "docs" / "figures.md"
-BEGIN = "<!-- measured: written by benchmarks/table.py -->"
-END = "<!-- measured: end -->"
+BEGIN = re.compile(r"<!-- figures: begin\b.*?-->\n", re.DOTALL)
+END = "<!-- figures: end -->"
 
 
 class Figures(msgspec.Struct):
@@ -30,6 +31,8 @@ class Figures(msgspec.Struct):
 
     at: str
     command: str
+    is_quick: bool
+    """From a smoke test: nothing to be shown to anybody."""
     machine: Machine
     reports: list[Report]
 
@@ -50,7 +53,10 @@ def draw(report: Report) -> str:
 def _draw_table(table: Table) -> list[str]:
     cells = [table.columns, *table.rows]
     widths = [max(len(row[number]) for row in cells) for number in range(len(table.columns))]
-    lines = ["  ".join(_align(cell, width, number) for number, (cell, width) in enumerate(zip(row, widths, strict=True))) for row in cells]
+    lines = [
+        "  ".join(_align(cell, width, number) for number, (cell, width) in enumerate(zip(row, widths, strict=True)))
+        for row in cells
+    ]
     return [lines[0].rstrip(), "  ".join("-" * width for width in widths), *(line.rstrip() for line in lines[1:])]
 
 
@@ -67,27 +73,28 @@ def _load(report: Report) -> str:
 
 
 def write_section(figures: Figures, document: Path = DOCUMENT) -> None:
-    """Put the figures between the document's marks, or at its end if it has none. It is made if it is missing."""
-    text = document.read_text(encoding="utf-8") if document.exists() else "# Figures\n"
-    before, begin, rest = text.partition(BEGIN)
-    _, end, after = rest.partition(END)
-    if begin and not end:
-        raise ValueError(f"{document} has the mark {BEGIN!r} and not the one that ends it, {END!r}")
-    if not begin:
-        before, after = f"{text.rstrip()}\n\n", "\n"
-    document.parent.mkdir(exist_ok=True)
-    document.write_text(f"{before}{BEGIN}\n\n{_to_markdown(figures)}\n{END}{after}", encoding="utf-8")
+    """Put the figures between the document's marks.
+
+    Raises `ValueError` for a document without marks, and for figures of a smoke test."""
+    if figures.is_quick:
+        raise ValueError("figures that --quick made mean nothing: measure without it")
+    text = document.read_text(encoding="utf-8")
+    begin = BEGIN.search(text)
+    end = text.find(END)
+    if begin is None or end < begin.end():
+        raise ValueError(f"{document} has no marks that say where the figures go: <!-- figures: begin … --> and {END}")
+    document.write_text(f"{text[: begin.end()]}\n{_to_markdown(figures)}\n{text[end:]}", encoding="utf-8")
 
 
 def _to_markdown(figures: Figures) -> str:
     lines = [
         f"Measured at {figures.at} by `{figures.command}` on {figures.machine}.",
         "",
-        "A cell is the median of the rounds, in brackets the range they lay in. What is compared was measured in turns, "
-        "and a ratio is the median of the rounds' own ratios.",
+        "A cell is the median of the rounds, in brackets the range they lay in. What is compared took turns, and",
+        "a ratio is the median of the rounds' own ratios.",
     ]
     for report in figures.reports:
-        lines += ["", f"### {report.subject.capitalize()}", ""]
+        lines += ["", f"## {report.subject.capitalize()}", ""]
         lines += [f"- {name}: {value}" for name, value in report.settings.items()]
         lines += [f"- load of the machine before: {_load(report)}"]
         lines += [f"- **wrong: {problem}**" for problem in report.problems]
