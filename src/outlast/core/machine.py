@@ -59,31 +59,25 @@ class StepCall(Protocol):
     @property
     def name(self) -> str:
         """What the key is made from."""
-        ...
 
     @property
     def function(self) -> str:
         """Registered name of what is to run."""
-        ...
 
     @property
     def kind(self) -> str:
         """`step` or `closure`."""
-        ...
 
     @property
     def arguments(self) -> bytes:
         """As JSON, defaults included."""
-        ...
 
     @property
     def retries(self) -> int:
         """Attempts beyond the first."""
-        ...
 
     def same_arguments(self, recorded: bytes) -> bool:
         """Whether this call's explicit arguments are those on record."""
-        ...
 
 
 class PendingStep:

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from outlast.errors import ExtraMissing, InvalidSetting
+from outlast.errors import InvalidSetting
 
 if TYPE_CHECKING:
     from outlast.stores.store import Store
 
 __all__ = ["open_store"]
 
-_SCHEMES = "sqlite:///path.db, postgresql://host/database or memory://"
+_SCHEMES = "sqlite:///path.db or memory://"
 
 
 def open_store(url: str) -> Store:
@@ -20,9 +20,8 @@ def open_store(url: str) -> Store:
     - `sqlite:///relative.db`, `sqlite:////absolute.db`: a file. Options: `?synchronous=full|normal`, `readers=1..4`,
       `busy_timeout=SECONDS` (`outlast.stores.sqlite.connection` says what they do).
     - `memory://`: this process's memory, for this object alone; `memory://name`: shared under that name.
-    - `postgresql://…`: for the extra `postgres`, which has no store yet: always `ExtraMissing`.
 
-    Raises `InvalidSetting` for a URL that names none of these, `ExtraMissing` for one whose packages are missing.
+    Raises `InvalidSetting` for a URL that names neither; a PostgreSQL store comes with a later release.
     Backends are imported when they are asked for."""
     scheme, separator, rest = url.partition("://")
     match scheme.lower() if separator else "":
@@ -35,6 +34,6 @@ def open_store(url: str) -> Store:
 
             return MemoryStore(f"memory://{rest}")
         case "postgresql" | "postgres":
-            raise ExtraMissing("A PostgreSQL store", "postgres")
+            raise InvalidSetting("store URL", url, f"{_SCHEMES}: this release has no PostgreSQL store yet")
         case _:
             raise InvalidSetting("store URL", url, _SCHEMES)
