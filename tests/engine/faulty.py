@@ -15,7 +15,7 @@ UNAVAILABLE = StoreUnavailable("memory://", "the line is cut")
 
 
 class FaultyStore(MemoryStore):
-    """`fail` makes the next commits fail, before they land or after; entries of `refused` runs are never taken."""
+    """`fail` makes the next commits fail, before they land or after; what is `refused` or `poison` is never taken."""
 
     def __init__(self) -> None:
         self.now_us = START_US
@@ -23,6 +23,9 @@ class FaultyStore(MemoryStore):
         self.sent: list[tuple[Progress, ...]] = []
         """Every batch as it came, in order, those that failed too."""
         self.refused: set[str] = set()
+        """Runs of which no entry is taken."""
+        self.poison = b""
+        """Bytes that no entry may have."""
         self.open_gate = asyncio.Event()
         """Commits wait while it is not set."""
         self.open_gate.set()
@@ -40,7 +43,7 @@ class FaultyStore(MemoryStore):
         if error is not None and not landed:
             raise error
         for progress in batch:
-            if progress.uid in self.refused:
+            if progress.uid in self.refused or (self.poison and self.poison in progress.events):
                 raise StoreRefused(self.url, progress.uid, "a value is too odd")
         outcomes = await super().commit(worker_id, batch)
         if error is not None:
