@@ -15,12 +15,12 @@ from typing import Any
 
 from outlast.authoring.current import StepInfo, entered_step, find_current_step
 from outlast.authoring.declaration import is_nested
-from outlast.authoring.exceptions import encode_error
+from outlast.authoring.exceptions import encode_error, to_step_failed
 from outlast.authoring.function import Function
 from outlast.authoring.options import StepSettings
 from outlast.authoring.signature import Explicit
 from outlast.core.retry import is_retryable
-from outlast.errors import InvalidDefinition, StepFailed
+from outlast.errors import InvalidDefinition
 
 __all__ = ["Call"]
 
@@ -129,16 +129,7 @@ def _portable(error: Exception, facts: dict[str, Any]) -> Exception:
     try:
         pickle.loads(pickle.dumps(error))  # noqa: S301 - we made it
     except Exception:  # noqa: BLE001 - whatever an author's class does
-        record = encode_error(error)
-        other = StepFailed(
-            type=f"{record.module}.{record.type}",
-            message=record.message,
-            traceback=record.traceback,
-            code=record.code or StepFailed.code,
-            step=facts.get("key", ""),
-            attempts=facts.get("attempt", 1),
-            expected=record.expected,
-        )
+        other = to_step_failed(encode_error(error), step=facts.get("key", ""), attempts=facts.get("attempt", 1))
         if not is_retryable(error):
             other.retryable = False  # type: ignore[attr-defined]  # as authors say it
         return other

@@ -316,7 +316,5 @@ class Stepper:
             attempt.pulse.cancel()
         if self._attempts.get((attempt.run.uid, attempt.key)) is attempt:
             del self._attempts[attempt.run.uid, attempt.key]
-        attempt.task = attempt.info = (
-            None  # both lead back here: without this each step is garbage only a collector finds
-        )
+        attempt.task = attempt.info = None  # both lead back here: it would be garbage that only a collector finds
         self.release()
