@@ -25,7 +25,7 @@ LAST_RETRY_S = 2.0
 
 Answer = Outcome | StoreError | None
 """What became of a part: the store's outcome; that the store will never take it (StoreRefused), or, of a start, that
-nothing was stored since it cannot take it now; or None, fenced: nothing is known, and the run is this worker's no more."""
+nothing was stored since it cannot take it now; or None, fenced: nothing is known, and the run is not ours any more."""
 
 PERSISTENT = (StoreFull, StoreReadOnly, StoreCorrupt)
 """Errors that say nothing landed, and that waiting a moment does not mend. Who starts a run is told at once; what runs
