@@ -101,6 +101,8 @@ class RunStarted(_Event, frozen=True):
     """W3C `traceparent`."""
     user: str | None = None
     attributes: msgspec.Raw = NOTHING
+    due: int = 0
+    """When it may begin, for a run that was started for later."""
 
 
 # --- stimuli ----------------------------------------------------------------------------------------------------------

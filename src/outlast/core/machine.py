@@ -3,7 +3,6 @@
 It does no I/O, reads no clock and draws no randomness: times come with the stimuli, seeds with `RunStarted`. What
 always holds: the same `RunStarted` and the same stimuli in the same order give the same commands (invariant 8). So a
 body cannot know whether it runs live or again; a replay (`core.replay`) compares its commands with those on record.
-
 Authoring calls the methods under "what a body asks for", from inside the body; the engine calls the rest.
 """
 
@@ -144,6 +143,7 @@ class Machine:
 
     def begin(self) -> list[Command]:
         """Start the body, and run it until it waits. Gives its first commands."""
+        self.loop.advance_to(self.started.due)
         self._root = self.loop.spawn_root(self._body(self))
         return self._settle()
 
@@ -178,7 +178,7 @@ class Machine:
         return self._settle()
 
     def next_timer(self) -> BodyTimer | None:
-        """The body's earliest timer: its ordinal and when it is due."""
+        """The body's earliest timer."""
         return self.loop.next_timer()
 
     @property

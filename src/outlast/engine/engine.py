@@ -72,6 +72,12 @@ class Start(msgspec.Struct, frozen=True):
     attributes: bytes = b"{}"
     trace: str | None = None
 
+    def due_us(self, now_us: int) -> int:
+        """When it may begin; 0: at once."""
+        if self.delay_us is not None:
+            return now_us + self.delay_us
+        return self.at_us or 0
+
 
 class Engine:
     """One for each app; opened and closed by reference count."""
@@ -160,6 +166,7 @@ class Engine:
             trace=start.trace or new_trace(),
             user=start.user,
             attributes=msgspec.Raw(start.attributes),
+            due=start.due_us(now),
         )
         replaces: str | None = None
         while True:
@@ -181,16 +188,13 @@ class Engine:
     async def _try_start(
         self, workflow: Workflow[..., object], started: RunStarted, start: Start, replaces: str | None
     ) -> Outcome:
-        due = start.at_us if start.at_us is not None else None
-        if start.delay_us is not None:
-            due = started.at + start.delay_us
         new = NewRun(
             id=started.id,
             workflow=started.workflow,
             version=started.version,
             queue=start.queue,
             priority=start.priority,
-            wake_at=due,
+            wake_at=started.due or None,
             root=started.uid,
             user=started.user,
             attributes=start.attributes,
@@ -198,7 +202,7 @@ class Engine:
             replaces=replaces,
         )
         worker = self.worker
-        if due is None and worker is not None and worker.is_working and start.queue in worker.settings.queues:
+        if not started.due and worker is not None and worker.is_working and start.queue in worker.settings.queues:
             home = worker.home
             if home is not None and home.free > 0:
                 answer = await self._start_here(worker, workflow, started, new)

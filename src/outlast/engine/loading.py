@@ -20,6 +20,7 @@ from outlast.core.events import (
     CancelRequested,
     Command,
     Event,
+    RunCancelled,
     RunReopened,
     RunResumed,
     RunStarted,
@@ -41,7 +42,7 @@ from outlast.engine import mail
 from outlast.engine.clock import boottime_us
 from outlast.engine.draft import Draft
 from outlast.errors import BodyStopped, Fenced, NonDeterminism, StepInterrupted, StepLeaseExpired, StoreError
-from outlast.stores.store import ClaimedRun, Effects, Progress, Release, RowChange, recovery_delay_us
+from outlast.stores.store import ClaimedRun, Effects, Inbox, Progress, Release, RowChange, recovery_delay_us
 from outlast.telemetry.logs import fields
 
 if TYPE_CHECKING:
@@ -136,7 +137,7 @@ class Loader:
                 self._failures.pop(run.uid, None)
             except Fenced:
                 pass  # the heartbeat hears of it too, and drops everything
-            except Exception as error:
+            except Exception as error:  # noqa: BLE001 - a journal nobody can read must not end the worker of all others
                 self._try_again(run, error)
 
     def _try_again(self, run: HotRun, error: Exception) -> None:
@@ -170,6 +171,9 @@ class Loader:
             run.release(None, "")
             return
         draft = Draft()
+        if started.due > run.now_us():
+            self._wait_or_end(run, started.due, inbox, draft)
+            return
         if run.recoveries and not is_reload:
             if run.recoveries > MOST_TAKEOVERS and not run.suspended:
                 mail.take_mail(run, inbox, advance=False)
@@ -187,6 +191,18 @@ class Loader:
         else:
             await self._replay(run, workflow, events, draft)
         run.replay_us = boottime_us() - began
+
+    def _wait_or_end(self, run: HotRun, due_us: int, inbox: Inbox, draft: Draft) -> None:
+        """A run that a message woke before its time: cancelled, it ends without its body; else it goes on waiting."""
+        if any(message.kind == mail.CANCEL for message in inbox.messages):
+            mail.take_mail(run, inbox, advance=False)
+            cancel = next(event for event in run.queue if isinstance(event, CancelRequested))
+            run.queue.clear()
+            draft.events += [cancel, RunCancelled(cancel.reason)]
+            self._go_on(run, draft, [])
+        else:
+            run.is_loading, run.seen = False, inbox.mail  # what came stays in the inbox until then
+            run.release(due_us, "")
 
     async def _read(self, run: HotRun) -> list[Event]:
         """The whole journal; the run's position is behind it."""
