@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -18,7 +18,21 @@ def nursery() -> Iterator[Nursery]:
 
 
 @pytest.fixture
-async def world(tmp_path: Path, nursery: Nursery) -> AsyncIterator[World]:
-    made = World(tmp_path, nursery)
-    yield made
-    await made.close()
+async def worlds(tmp_path: Path, nursery: Nursery) -> AsyncIterator[Callable[[], World]]:
+    """Makes worlds, and ends them."""
+    made: list[World] = []
+
+    def make() -> World:
+        folder = tmp_path / str(len(made))
+        folder.mkdir()
+        made.append(World(folder, nursery))
+        return made[-1]
+
+    yield make
+    for each in made:
+        await each.close()
+
+
+@pytest.fixture
+def world(worlds: Callable[[], World]) -> World:
+    return worlds()

@@ -181,6 +181,17 @@ async def parked(ctx: Context, seconds: float) -> str:
 
 
 @flows.workflow
+async def cleaning(ctx: Context, seconds: float) -> None:
+    """Sleeps until it is cancelled, and then tidies up, in two steps."""
+    try:
+        await ctx.sleep(seconds)
+    finally:
+        if not ctx.evicting:
+            await act("tidy")
+            await act_in_thread("up")
+
+
+@flows.workflow
 async def poisoned(ctx: Context) -> str:
     """Kills whoever works it, by a step."""
     return await poison("p")

@@ -6,7 +6,10 @@ was left, and finishes everything. What a point needs beside steps that go well 
 
 from __future__ import annotations
 
+import asyncio
 import signal
+import time
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -66,7 +69,7 @@ async def _spawn_to_die(world: World, app: Outlast, point: str) -> Proc:
 
 async def _nudge(world: World, app: Outlast, needs: str, settings: dict[str, Any]) -> Proc:
     if needs == "cancel":
-        settings["starts"] = [*STARTS, ("parked", [3600.0], "c")]
+        settings["starts"] = [*STARTS, ("cleaning", [3600.0], "c")]
         settings["cancels"] = ["c"]
     elif needs == "retry":
         helper = await world.spawn_ready(starts=[("mended", ["m"], "m")])
@@ -101,13 +104,47 @@ async def test_killed_at(world: World, point: str) -> None:
         victim = await _spawn_to_die(world, app, point)
         assert await victim.gone() == -signal.SIGKILL, world.log()
         assert world.deaths()[-1] == point.partition(":")[0]
-        world.clock.add(60)
-        await world.forget_unstarted(app)
-        reopens = "m" in world.started and not await _is_live(app, "m")
-        # Whoever was not told asks again: the same ids are the same runs.
-        await world.spawn_ready(lease=AGES, starts=STARTS, retries=["m"] if reopens else [])
-        await world.all_ended(app)
-        await world.check(app)
+        await _finish(world, app)
+
+
+@pytest.mark.soak
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("point", POINTS)
+async def test_killed_later_at(worlds: Callable[[], World], point: str) -> None:
+    """However often it has passed there before."""  # SPEC L10
+    for count in (2, 3, 5, 8, 13, 21, 34):
+        world = worlds()
+        async with world.client() as app:
+            victim = await _spawn_to_die(world, app, f"{point}:{count}")
+            has_died = await _dies(world, app, victim)
+            await victim.killed()
+            await _finish(world, app)
+        if not has_died:
+            return  # it does not come by so often
+
+
+async def _dies(world: World, app: Outlast, victim: Proc) -> bool:
+    """Whether it dies before all its runs have ended, or are due much later."""
+    deadline = time.monotonic() + 20
+    while victim.status is None:
+        rows = [row for row in (await world.rows(app)).values() if row.live]
+        is_idle = all(row.owner is None and (row.wake_at or 0) > world.clock() + 2_000_000 for row in rows)
+        if (len(world.told("started")) == len(world.started) and is_idle) or time.monotonic() > deadline:
+            return False
+        await asyncio.sleep(0.05)
+    return victim.status == -signal.SIGKILL
+
+
+async def _finish(world: World, app: Outlast) -> None:
+    """A minute later a fresh worker comes: it ends every run, as it should end."""
+    world.clock.add(60)
+    await world.forget_unstarted(app)
+    reopens = "m" in world.started and not await _is_live(app, "m")
+    # Whoever was not told asks again: the same ids are the same runs.
+    heir = await world.spawn_ready(lease=AGES, starts=STARTS, retries=["m"] if reopens else [])
+    await world.all_ended(app)
+    await world.check(app)
+    await heir.killed()
 
 
 async def _is_live(app: Outlast, id: str) -> bool:

@@ -42,7 +42,9 @@ async def _keep_killing(world: World, app: Outlast, kills: int, seed: int, *, fr
         for id in range(min(RUNS, number * 2 * RUNS // kills), min(RUNS, (number + 1) * 2 * RUNS // kills)):
             workflow, arguments = MIX[id % len(MIX)]
             await world.start(app, workflow, *arguments, id=f"r{id}")
+        await world.start(app, "cleaning", 1e6, id=f"c{number}")
         await asyncio.sleep(draw.uniform(0.0, 0.6))
+        await world.cancel(app, f"c{draw.randrange(number + 1)}")
         if freezes and draw.random() < 0.5:
             zombie = procs[draw.randrange(len(procs))]
             zombie.send(signal.SIGSTOP)
@@ -60,6 +62,8 @@ async def _keep_killing(world: World, app: Outlast, kills: int, seed: int, *, fr
 async def _run(world: World, kills: int, seed: int, *, freezes: bool = False) -> None:
     async with world.client() as app:
         await _keep_killing(world, app, kills, seed, freezes=freezes)
+        for number in range(kills):
+            await world.cancel(app, f"c{number}")
         assert sum(proc.status == -signal.SIGKILL for proc in world.procs) >= kills
         world.clock.add(60)
         await world.spawn_ready(lease=1e6)

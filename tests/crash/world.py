@@ -169,6 +169,11 @@ class World:
         self.started[id] = (workflow, list(arguments))
         await app.start(f"crash:{workflow}", *arguments, id=id)
 
+    async def cancel(self, app: Outlast, id: str) -> None:
+        """Ask it to stop, and note whether that was acknowledged."""
+        heard = await (await app.get_run(id)).cancel("enough")
+        AppendFile(self.folder / "told").append({"cancelled": id, "heard": heard})
+
     async def rows(self, app: Outlast) -> dict[str, RunRow]:
         """All runs by id."""
         found = {id: await app._store.find_run(id) for id in self.started}
@@ -227,7 +232,7 @@ class World:
         problems += [Problem(uid, f"ran its step {n} times") for uid, n in begun.items() if once and n > 1]
         rows = await self.rows(app)
         for id, (workflow, arguments) in self.started.items():
-            if id in rows and str(rows[id].status) == "completed":
+            if id in rows and str(rows[id].status) == "completed" and workflow != "cleaning":
                 output = await (await app.get_run(id)).result(timeout=5)
                 if output not in accepted_outputs(workflow, arguments):
                     problems.append(Problem(rows[id].uid, f"{workflow} of run {id} ended with {output!r}"))
@@ -237,6 +242,9 @@ class World:
         for line in self._lines("told"):
             if line.get("heard") and str(rows[line["cancelled"]].status) != "cancelled":
                 problems.append(Problem(line["cancelled"], f"was cancelled, and is {rows[line['cancelled']].status}"))
+        for id, (workflow, _) in self.started.items():
+            if workflow == "cleaning" and id in rows and len(self.marks(rows[id].uid, "after")) < 2:
+                problems.append(Problem(rows[id].uid, "did not clean up"))
         assert not problems, "\n".join(map(str, problems)) + "\n" + self.log()[-6000:]
 
 
