@@ -39,8 +39,9 @@ async def test_an_attempt_that_was_given_up_before_it_began_runs_nothing(steppin
     assert failures_of(run.outcomes[0]) == ("CancelledError", False)
 
 
-async def test_an_async_step_is_cancelled_where_it_waits_and_not_retried(stepping, caplog) -> None:
-    """What its body gave up is no failure, whatever attempts are left, and not logged as one."""
+@pytest.mark.parametrize("error", [None, OSError("the connection was cut")])
+async def test_an_async_step_is_cancelled_where_it_waits_and_not_retried(stepping, caplog, error) -> None:
+    """What its body gave up is no failure, whatever it raises and whatever attempts are left, nor logged as one."""
     gate, lost = Gate(), []
 
     @Module("").step(name="s")
@@ -49,6 +50,8 @@ async def test_an_async_step_is_cancelled_where_it_waits_and_not_retried(steppin
             await gate.wait()
         finally:
             lost.append(current_step().lost)
+            if error is not None:
+                raise error
 
     run = stepping.run_of(work)
     task = stepping.begin(run, "s")
@@ -56,7 +59,7 @@ async def test_an_async_step_is_cancelled_where_it_waits_and_not_retried(steppin
     stepping.stepper.cancel(run, "s")
     stepping.stepper.cancel(run, "s")
     await asyncio.wait([task])
-    assert failures_of(run.outcomes[0]) == ("CancelledError", False)
+    assert failures_of(run.outcomes[0]) == ("CancelledError" if error is None else "OSError", False)
     assert (lost, len(run.told), caplog.records) == ([True], 1, [])
 
 
