@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 import time
 import uuid
 
@@ -13,6 +14,7 @@ from outlast.authoring.current import current_step
 from outlast.authoring.module import Module
 from outlast.core.events import RunCompleted, RunStarted, StepFailed, StepSucceeded
 from outlast.engine.hot import HotRun
+from outlast.errors import StepInterrupted
 from tests.crash.rig import has_event, process, until, until_event
 
 
@@ -264,3 +266,50 @@ async def test_a_step_in_line_for_its_next_attempt_keeps_its_run(name) -> None:
         gate.set()
         await one.end_of(other)
         assert type(await one.end_of(uid, 5.0)) is RunCompleted
+
+
+@pytest.mark.parametrize("why", ["lease", "cancel"])
+async def test_a_plain_step_that_waited_for_a_thread_looks_again(name, why) -> None:
+    """A plain function that got a thread only when its lease was over, or its body had given it up, does not run."""
+    app = Module("")
+    gate, busy, began = threading.Event(), threading.Event(), []
+
+    def first() -> None:
+        busy.set()
+        gate.wait(10)
+
+    def second() -> None:
+        began.append(current_step().attempt)
+
+    block, guarded = made(app, first), made(app, second, at_most_once=True)
+
+    @app.workflow(name="blocking")
+    async def blocking(ctx: Context) -> None:
+        await block()
+
+    @app.workflow(name="flow")
+    async def flow(ctx: Context) -> str:
+        try:
+            async with asyncio.timeout(0.2 if why == "cancel" else None):
+                await guarded()
+        except (StepInterrupted, TimeoutError) as error:
+            return type(error).__name__
+        return "done"
+
+    async with process(name, app, threads=1) as one:
+        await one.start(blocking)
+        uid = await one.start(flow)
+        home, heartbeat = one.worker.home, one.worker._heartbeat
+        assert home is not None
+        assert heartbeat is not None
+        await until(lambda: busy.is_set() and home.stepper._threads._waiting == 1)
+        if why == "lease":
+            heartbeat._until_us = 0
+        else:
+            await one.end_of(uid)
+        gate.set()
+        end = await one.end_of(uid)
+        assert isinstance(end, RunCompleted)
+        assert bytes(end.output) == (b'"StepInterrupted"' if why == "lease" else b'"TimeoutError"')
+        await until(lambda: home.stepper.executing == 0)
+        assert began == []

@@ -88,6 +88,10 @@ class Attempt:
         return self.info
 
 
+class _NotEntered(BaseException):
+    """The step's function was not called."""
+
+
 class Stepper:
     """All attempts that execute in this worker, at most `concurrency` at once."""
 
@@ -200,6 +204,12 @@ class Stepper:
         except (KeyboardInterrupt, GeneratorExit):
             self._done(attempt)
             raise
+        except _NotEntered:
+            if not attempt.stopped:
+                self._done(attempt)
+                home.lose_lease()
+                return
+            failure = asyncio.CancelledError()
         except BaseException as error:  # noqa: BLE001 - whatever a step raises, also SystemExit, is its outcome
             failure = error
         # Not in the `except`: the body is moved in here, and what it raises must not have this error as its context.
@@ -218,8 +228,14 @@ class Stepper:
                 raise InvalidSetting(f"executor of step {call.function!r}", call.settings.executor, f"one of: {known}")
             function, arguments = call.remote()
             return await self._home.loop.run_in_executor(executor, function, *arguments)
-        value = await self._threads.run(contextvars.copy_context(), call.invoke)
+        value = await self._threads.run(contextvars.copy_context(), functools.partial(self._enter, attempt))
         return await value if asyncio.iscoroutine(value) else value  # a closure such as `lambda: client.get(url)`
+
+    def _enter(self, attempt: Attempt) -> Any:
+        """In a thread, which may have come late: the lease is looked at once more, and whether anybody still waits."""
+        if attempt.stopped or not self._home.holds_lease():
+            raise _NotEntered
+        return attempt.call.invoke()
 
     # --- timeouts and heartbeats --------------------------------------------------------------------------------------
 
