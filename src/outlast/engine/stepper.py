@@ -88,8 +88,8 @@ class Attempt:
         return self.info
 
 
-class _NotEntered(BaseException):
-    """The step's function was not called."""
+class _LeaseOver(BaseException):  # noqa: N818 - not an error: the step's function was not called
+    """The lease ran out before the step began."""
 
 
 class Stepper:
@@ -204,12 +204,10 @@ class Stepper:
         except (KeyboardInterrupt, GeneratorExit):
             self._done(attempt)
             raise
-        except _NotEntered:
-            if not attempt.stopped:
-                self._done(attempt)
-                home.lose_lease()
-                return
-            failure = asyncio.CancelledError()
+        except _LeaseOver:
+            self._done(attempt)
+            home.lose_lease()
+            return
         except BaseException as error:  # noqa: BLE001 - whatever a step raises, also SystemExit, is its outcome
             failure = error
         # Not in the `except`: the body is moved in here, and what it raises must not have this error as its context.
@@ -233,8 +231,10 @@ class Stepper:
 
     def _enter(self, attempt: Attempt) -> Any:
         """In a thread, which may have come late: the lease is looked at once more, and whether anybody still waits."""
-        if attempt.stopped or not self._home.holds_lease():
-            raise _NotEntered
+        if attempt.stopped:
+            raise asyncio.CancelledError
+        if not self._home.holds_lease():
+            raise _LeaseOver
         return attempt.call.invoke()
 
     # --- timeouts and heartbeats --------------------------------------------------------------------------------------
