@@ -88,7 +88,7 @@ class Attempt:
         return self.info
 
 
-class _LeaseOver(BaseException):  # noqa: N818 - not an error: the step's function was not called
+class _LeaseOver(BaseException):
     """The lease ran out before the step began."""
 
 
