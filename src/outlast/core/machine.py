@@ -55,28 +55,20 @@ STEP_MARK = "__outlast_step__"
 class StepCall(Protocol):
     """What the machine reads of one call of a step. The engine, which carries the step out, reads more."""
 
-    @property
-    def name(self) -> str:
-        """What the key is made from."""
-
-    @property
-    def function(self) -> str:
-        """Registered name of what is to run."""
-
-    @property
-    def kind(self) -> str:
-        """`step` or `closure`."""
-
-    @property
-    def arguments(self) -> bytes:
-        """As JSON, defaults included."""
-
-    @property
-    def retries(self) -> int:
-        """Attempts beyond the first."""
+    name: str
+    """What the key is made from."""
+    function: str
+    """Registered name of what is to run."""
+    kind: str
+    """`step` or `closure`."""
+    arguments: bytes
+    """As JSON, defaults included."""
+    retries: int
+    """Attempts beyond the first."""
 
     def same_arguments(self, recorded: bytes) -> bool:
         """Whether this call's explicit arguments are those on record."""
+        ...
 
 
 class PendingStep:
