@@ -18,8 +18,9 @@ from outlast.authoring.current import StepInfo, entered_step
 from outlast.authoring.exceptions import encode_error
 from outlast.authoring.module import Module
 from outlast.authoring.workflow import RunFacts, Workflow
+from outlast.core.calls import PendingStep
 from outlast.core.events import Event, RunCompleted, RunStarted, StepFailed, StepStarted, StepSucceeded, TimerFired
-from outlast.core.machine import Machine, PendingStep
+from outlast.core.machine import Machine
 from outlast.core.replay import Replay
 from outlast.core.retry import is_retryable
 

@@ -13,8 +13,8 @@ import pytest
 
 from outlast.authoring.context import Context
 from outlast.authoring.module import Module
+from outlast.core.calls import STEP_MARK
 from outlast.core.events import RunCompleted, RunFailed, StepStarted
-from outlast.core.machine import STEP_MARK
 from outlast.errors import (
     InvalidDefinition,
     NonDeterminism,

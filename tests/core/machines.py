@@ -8,6 +8,7 @@ from typing import Any
 
 import msgspec
 
+from outlast.core.calls import STEP_MARK
 from outlast.core.events import (
     ErrorRecord,
     Event,
@@ -18,7 +19,7 @@ from outlast.core.events import (
     StepSucceeded,
     TimerFired,
 )
-from outlast.core.machine import STEP_MARK, Machine
+from outlast.core.machine import Machine
 from outlast.core.replay import Replay
 
 START_US = 1_000_000_000

@@ -12,8 +12,8 @@ from typing import Any
 from outlast.authoring.context import Context
 from outlast.authoring.module import Module
 from outlast.core.attempts import OpenSteps
+from outlast.core.calls import PendingStep
 from outlast.core.events import Event, StepFailed, StepSucceeded
-from outlast.core.machine import PendingStep
 from outlast.engine.clock import StoreClock
 from outlast.engine.stepper import Stepper
 from outlast.engine.threads import ThreadPool

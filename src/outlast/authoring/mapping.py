@@ -11,7 +11,7 @@ from collections.abc import Callable, Coroutine, Iterable, Sized
 from typing import Any, TypeVar
 
 from outlast.authoring.exceptions import encode_error, to_step_failed
-from outlast.core.machine import STEP_MARK
+from outlast.core.calls import STEP_MARK
 from outlast.errors import DefinitionError, InvalidDefinition, StepFailed
 
 __all__ = ["collect_failure", "run_map"]

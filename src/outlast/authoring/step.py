@@ -24,15 +24,16 @@ from outlast.authoring.function import Closure, Function
 from outlast.authoring.options import CallOptions, StepSettings, settle
 from outlast.authoring.plain import call_plainly
 from outlast.authoring.schema import decoder
+from outlast.core.calls import STEP_MARK
 from outlast.core.events import ErrorRecord
 from outlast.core.keys import check_step_name, invocation_id
 from outlast.core.loop import running_body_loop
-from outlast.core.machine import STEP_MARK
 from outlast.errors import InvalidDefinition
 
 if TYPE_CHECKING:
     from outlast.authoring.codec import Returns
-    from outlast.core.machine import Machine, PendingStep
+    from outlast.core.calls import PendingStep
+    from outlast.core.machine import Machine
 
 __all__ = ["DEFAULTS", "Coro", "FailedStep", "Step", "call_durably", "mark_coroutine_function", "settle_options"]
 

@@ -14,10 +14,11 @@ import traceback
 import uuid
 from collections.abc import Callable, Coroutine
 from random import Random
-from typing import Any, Protocol
+from typing import Any
 
 import msgspec
 
+from outlast.core.calls import PendingStep, StepCall, find_failed_steps
 from outlast.core.events import (
     OUTCOMES,
     CancelRequested,
@@ -46,44 +47,7 @@ from outlast.core.loop import BodyFuture, BodyLoop, BodyTask, BodyTimer
 from outlast.core.reopening import Fact, Reopening
 from outlast.errors import NonDeterminism
 
-__all__ = ["STEP_MARK", "Machine", "PendingStep", "StepCall", "describe"]
-
-STEP_MARK = "__outlast_step__"
-"""Attribute of an exception that came from a step's failure: the step's key. `RunFailed.steps` is read from it."""
-
-
-class StepCall(Protocol):
-    """What the machine reads of one call of a step. The engine, which carries the step out, reads more."""
-
-    name: str
-    """What the key is made from."""
-    function: str
-    """Registered name of what is to run."""
-    kind: str
-    """`step` or `closure`."""
-    arguments: bytes
-    """As JSON, defaults included."""
-    retries: int
-    """Attempts beyond the first."""
-
-    def same_arguments(self, recorded: bytes) -> bool:
-        """Whether this call's explicit arguments are those on record."""
-        ...
-
-
-class PendingStep:
-    """A step the body waits for, or gave up on, whose outcome has not been fed."""
-
-    __slots__ = ("attempt", "call", "context", "future", "key")
-
-    def __init__(self, key: str, call: StepCall, future: BodyFuture, context: contextvars.Context) -> None:
-        self.key = key
-        self.call = call
-        self.future = future
-        self.context = context
-        """Copy of the body task's context at the call: the step runs in it."""
-        self.attempt = 1
-        """The attempt whose outcome the future has."""
+__all__ = ["Machine", "describe"]
 
 
 class Machine:
@@ -341,7 +305,7 @@ class Machine:
             raise error  # of the process, not of the run: whoever takes the run over may have more
         if error is None:
             return RunCancelled(reason) if cancelled else RunCompleted(msgspec.Raw(root.result()))
-        steps = tuple(_failed_steps(error))
+        steps = tuple(find_failed_steps(error))
         record = self._describe_error(error)
         traceback.clear_frames(error.__traceback__)
         return RunCancelled(reason, record) if cancelled else RunFailed(record, steps)
@@ -371,22 +335,3 @@ def describe(event: Event | Reopening) -> str:
         return f"{event.kind} {event.key!r} = {event.function}({shown})"
     fields = ", ".join(f"{name}={getattr(event, name)!r}" for name in event.__struct_fields__)
     return f"{type(event).__name__}({fields})"[:400]
-
-
-def _failed_steps(error: BaseException) -> list[str]:
-    """Keys of the steps this error is, groups, or came from, in the order found."""
-    found: dict[str, None] = {}
-    seen: set[int] = set()
-    waiting: list[BaseException | None] = [error]
-    while waiting:
-        exc = waiting.pop()
-        if exc is None or id(exc) in seen:
-            continue
-        seen.add(id(exc))
-        key = getattr(exc, STEP_MARK, None)
-        if key is not None:
-            found[key] = None
-        if isinstance(exc, BaseExceptionGroup):
-            waiting.extend(reversed(exc.exceptions))
-        waiting += [exc.__context__, exc.__cause__]
-    return list(found)

@@ -27,7 +27,7 @@ from outlast.core.events import (
 )
 
 if TYPE_CHECKING:
-    from outlast.core.machine import StepCall
+    from outlast.core.calls import StepCall
 
 __all__ = ["Fact", "Reopening", "find_cut", "is_stimulus", "splice"]
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 import collections
 from collections.abc import Iterable
 
+from outlast.core.calls import StepCall
 from outlast.core.events import (
     Command,
     Event,
@@ -22,7 +23,7 @@ from outlast.core.events import (
     Stimulus,
     is_command,
 )
-from outlast.core.machine import Machine, StepCall, describe
+from outlast.core.machine import Machine, describe
 from outlast.core.reopening import Reopening, is_stimulus
 from outlast.errors import NonDeterminism
 

@@ -28,7 +28,8 @@ from outlast.core.states import RunStatus
 from outlast.stores.store import Effects, NewRun, Release, RowChange
 
 if TYPE_CHECKING:
-    from outlast.core.machine import Machine, PendingStep
+    from outlast.core.calls import PendingStep
+    from outlast.core.machine import Machine
     from outlast.engine.hot import HotRun
 
 __all__ = ["Draft"]

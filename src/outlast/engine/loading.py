@@ -49,7 +49,7 @@ if TYPE_CHECKING:
     from outlast.authoring.call import Call
     from outlast.authoring.workflow import Workflow
     from outlast.core.attempts import OpenStep
-    from outlast.core.machine import PendingStep
+    from outlast.core.calls import PendingStep
     from outlast.engine.hot import HotRun
     from outlast.engine.hotruns import HotRuns
 

@@ -30,7 +30,7 @@ from outlast.telemetry.logs import log_outcome_dropped, log_step_failed
 
 if TYPE_CHECKING:
     from outlast.authoring.call import Call
-    from outlast.core.machine import PendingStep
+    from outlast.core.calls import PendingStep
     from outlast.engine.hot import HotRun
     from outlast.engine.hotruns import HotRuns
     from outlast.engine.threads import ThreadPool
