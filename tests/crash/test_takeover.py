@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import signal
 import time
 
@@ -35,11 +36,14 @@ async def test_a_peer_takes_over_by_itself(world: World) -> None:
             await world.start(app, workflow, *arguments, id=f"r{number}")
         await until(lambda: len(world.ledger.marks()) > 10, "work")
         peer = await world.spawn_ready(lease=lease)
+        handles = [await app.get_run(id) for id in world.started]
+        results = asyncio.gather(*(run.result(timeout=30) for run in handles))
         await dying.killed()
         killed_at = time.monotonic()
         await world.all_ended(app)
         assert time.monotonic() - killed_at < lease + 6.0
         assert peer.status is None
+        assert len(await results) == len(handles), "whoever waited meanwhile has all results"
         assert await world.count(app, StepLost) > 0
         await world.check(app)
 
