@@ -102,7 +102,7 @@ class Stepper:
         self._free = concurrency
         self._threads = threads
         self._executors = executors
-        self._line: collections.deque[tuple[HotRun, str]] = collections.deque()
+        self._line: collections.OrderedDict[tuple[HotRun, str], None] = collections.OrderedDict()
         self._attempts: dict[tuple[str, str], Attempt] = {}
         self.is_closed = False
 
@@ -119,14 +119,16 @@ class Stepper:
         """Give a place back; the next in line gets it."""
         self._free += 1
         while self._line and self._free > 0 and not self.is_closed:
-            run, key = self._line.popleft()
+            (run, key), _ = self._line.popitem(last=False)
             self._free -= 1
             if not run.give_place(key):
                 self._free += 1
 
     def stand_in_line(self, run: HotRun, key: str) -> None:
-        """The step waits for a place; `give_place` of its run is called when there is one."""
-        self._line.append((run, key))
+        """The step waits for a place; `give_place` of its run is called when there is one.
+
+        It stands there once, also when its run is loaded again and does not know that it does."""
+        self._line[run, key] = None
         if self._free > 0:
             self._free -= 1
             self.release()
