@@ -22,6 +22,7 @@ from outlast.core.keys import check_name
 from outlast.engine.engine import Engine
 from outlast.engine.worker import Worker, WorkerSettings
 from outlast.errors import AppNotOpen, FunctionNotFound, InvalidDefinition, InvalidSetting, RunNotFound
+from outlast.run.describing import describe_work, describe_worker, summarize_run
 from outlast.run.handle import Run
 from outlast.run.options import (
     Attributes,
@@ -32,14 +33,7 @@ from outlast.run.options import (
     check_worker,
     cursor_of,
 )
-from outlast.run.records import (
-    RunPage,
-    WorkerInfo,
-    WorkSummary,
-    describe_work,
-    describe_worker,
-    summarize_run,
-)
+from outlast.run.records import RunPage, WorkerInfo, WorkSummary
 from outlast.stores.open import open_store
 from outlast.telemetry.logs import ENGINE
 

@@ -27,16 +27,8 @@ from outlast.core.states import RunStatus
 from outlast.core.timeline import Timeline, state_at, tell
 from outlast.engine.mail import CANCEL, RESUME, CancelPayload, ResumePayload
 from outlast.errors import RunCancelled, RunEnded, RunFailed, RunNotEnded, RunNotFound, WaitNotFound
-from outlast.run.records import (
-    AttemptInfo,
-    RunInfo,
-    RunSnapshot,
-    TimelineItem,
-    describe_attempt,
-    describe_item,
-    describe_moment,
-    describe_run,
-)
+from outlast.run.describing import describe_attempt, describe_item, describe_moment, describe_run
+from outlast.run.records import AttemptInfo, RunInfo, RunSnapshot, TimelineItem
 
 if TYPE_CHECKING:
     from outlast.authoring.workflow import Workflow

@@ -6,23 +6,18 @@ a moment, it never changes; and msgspec encodes it as JSON as it is.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from outlast.core.events import ErrorRecord
-from outlast.core.history import Attempt, AttemptStatus
-from outlast.core.instants import to_datetime
+from outlast.core.history import AttemptStatus
 from outlast.core.states import RunStatus, StepStatus
-from outlast.core.timeline import Item, Kind
-from outlast.core.view import RunView, StepView
-from outlast.errors import RunCancelled
-from outlast.stores.store import RunRow, WorkerRow
+from outlast.core.timeline import Kind
 
 if TYPE_CHECKING:
-    from outlast.engine.worker import WorkDone
+    pass
 
 __all__ = [
     "AttemptInfo",
@@ -36,9 +31,6 @@ __all__ = [
     "WorkSummary",
     "WorkerInfo",
 ]
-
-Decode = Callable[[msgspec.Raw], Any]
-"""How the output of a run's workflow is decoded."""
 
 
 class StepSummary(msgspec.Struct, frozen=True):
@@ -209,183 +201,3 @@ class WorkSummary(msgspec.Struct, frozen=True):
     """Runs that ended."""
     next_at: datetime | None
     """When the next run is due, if one is known: when to call again."""
-
-
-# --- from rows and views ----------------------------------------------------------------------------------------------
-
-
-def summarize_run(row: RunRow) -> RunSummary:
-    """A store's row, as lists show it."""
-    return RunSummary(
-        uid=row.uid,
-        id=row.id,
-        workflow=row.workflow,
-        version=row.version,
-        status=row.status,
-        waiting_on=row.waiting_on,
-        queue=row.queue,
-        priority=row.priority,
-        user=row.user,
-        attributes=msgspec.json.decode(row.attributes),
-        parent=row.parent,
-        recoveries=row.recoveries,
-        created_at=to_datetime(row.created_at),
-        started_at=_instant(row.started_at),
-        updated_at=to_datetime(row.updated_at),
-        finished_at=_instant(row.finished_at),
-        due_at=_instant(row.wake_at),
-        error=_error_line(row.error),
-    )
-
-
-def describe_run(row: RunRow, view: RunView, decode: Decode) -> RunInfo:
-    """How it stands. The journal is true of a hot run too; but that a worker took it, the row knows first."""
-    status, waiting_on = view.status or row.status, view.waiting_on
-    if status is RunStatus.QUEUED and row.status is RunStatus.RUNNING:
-        status, waiting_on = row.status, row.waiting_on
-    return RunInfo(
-        uid=row.uid,
-        id=row.id,
-        workflow=row.workflow,
-        version=row.version,
-        status=status,
-        waiting_on=waiting_on,
-        started_at=_instant(row.started_at if row.started_at is not None else view.began_at),
-        finished_at=_instant(row.finished_at or view.finished_at if view.is_ended else None),
-        planned_steps=None,
-        deterministic=None,
-        steps=_summarize_steps(view.steps.values()),
-        state=_plain_values(view.state),
-        output=None if view.output is None else decode(view.output),
-        error=_error_of(view),
-    )
-
-
-def describe_moment(view: RunView, decode: Decode) -> RunSnapshot:
-    """A view of the past."""
-    return RunSnapshot(
-        seq=view.seq,
-        at=None if view.seq < 0 else to_datetime(view.at),
-        status=view.status,
-        waiting_on=view.waiting_on,
-        steps=_summarize_steps(view.steps.values()),
-        results={key: _plain(step.value) for key, step in view.steps.items() if step.status is StepStatus.SUCCEEDED},
-        path=tuple(view.steps),
-        state=_plain_values(view.state),
-        milestones=tuple(Milestone(name, to_datetime(at)) for name, at in view.milestones),
-        output=None if view.output is None else decode(view.output),
-        error=_error_of(view),
-    )
-
-
-def describe_attempt(attempt: Attempt) -> AttemptInfo:
-    """One entry of the history."""
-    ended = attempt.ended_at
-    return AttemptInfo(
-        key=attempt.key,
-        attempt=attempt.attempt,
-        function=attempt.function,
-        kind=attempt.kind,
-        status=attempt.status,
-        worker=attempt.worker,
-        arguments=_plain(attempt.arguments),
-        began_at=to_datetime(attempt.began_at),
-        ended_at=_instant(ended),
-        duration=None if ended is None else _duration(max(0, ended - attempt.began_at)),
-        result=_plain(attempt.value),
-        error=attempt.error,
-        retry_at=_instant(attempt.retry_at),
-        after=attempt.after,
-        is_current=attempt.is_current,
-    )
-
-
-def describe_item(item: Item) -> TimelineItem:
-    """One item of the timeline."""
-    return TimelineItem(
-        seq=item.seq,
-        at=to_datetime(item.at),
-        kind=item.kind,
-        step=item.step,
-        attempt=item.attempt,
-        name=item.name,
-        value=_plain(item.value),
-        error=item.error,
-        until=_instant(item.until),
-        detail=item.detail,
-        writer=item.writer,
-    )
-
-
-def describe_worker(row: WorkerRow, now_us: int) -> WorkerInfo:
-    """A worker's row; it is alive while its lease lasts."""
-    return WorkerInfo(
-        id=row.id,
-        host=row.host,
-        pid=row.pid,
-        queues=row.queues,
-        functions=row.functions,
-        deploy=row.deploy,
-        python=row.python,
-        started_at=to_datetime(row.started_at),
-        expires_at=to_datetime(row.expires_at),
-        is_alive=row.dead_at is None and row.expires_at > now_us,
-    )
-
-
-def describe_work(done: WorkDone) -> WorkSummary:
-    """What a round of work did."""
-    return WorkSummary(done.entries, done.ended, _instant(done.next_at))
-
-
-def _summarize_steps(steps: Iterable[StepView]) -> tuple[StepSummary, ...]:
-    return tuple(
-        StepSummary(
-            key=step.key,
-            status=step.status,
-            duration=None if step.duration_us is None else _duration(step.duration_us),
-            attempts=step.attempts,
-            progress=_plain(step.progress),
-            error=step.error,
-            retry_at=_instant(step.retry_at),
-        )
-        for step in steps
-    )
-
-
-def _error_of(view: RunView) -> ErrorRecord | None:
-    """What the body raised; of a cancelled run that raised nothing, the cancel."""
-    if view.error is None and view.status is RunStatus.CANCELLED:
-        return ErrorRecord(
-            RunCancelled.__name__,
-            view.cancel_reason or "",
-            RunCancelled.__module__,
-            code=RunCancelled.code,
-            expected=True,
-        )
-    return view.error
-
-
-def _plain(value: msgspec.Raw | None) -> Any:
-    """JSON as it is: who is outside may not have the classes."""
-    return None if value is None else msgspec.json.decode(value)
-
-
-def _plain_values(values: dict[str, msgspec.Raw]) -> dict[str, Any]:
-    return {name: _plain(value) for name, value in values.items()}
-
-
-def _instant(us: int | None) -> datetime | None:
-    return None if us is None else to_datetime(us)
-
-
-def _duration(us: int) -> timedelta:
-    return timedelta(microseconds=us)
-
-
-def _error_line(summary: bytes | None) -> str | None:
-    """The row's summary of an error: its type and message."""
-    if not summary:
-        return None
-    error = msgspec.json.decode(summary, type=dict[str, str])
-    return f"{error.get('type', '')}: {error.get('message', '')}"
