@@ -7,7 +7,7 @@ a moment, it never changes; and msgspec encodes it as JSON as it is.
 from __future__ import annotations
 
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 
@@ -15,9 +15,6 @@ from outlast.core.events import ErrorRecord
 from outlast.core.history import AttemptStatus
 from outlast.core.states import RunStatus, StepStatus
 from outlast.core.timeline import Kind
-
-if TYPE_CHECKING:
-    pass
 
 __all__ = [
     "AttemptInfo",
