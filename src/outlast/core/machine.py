@@ -264,7 +264,7 @@ class Machine:
             self._commands.append(command)
 
     def _settle(self) -> list[Command]:
-        """Drain, and when the root is done see the body to its end. Then compare and hand over the commands."""
+        """Drain, and when the root is done see the body to its end. Then hand over the commands."""
         root = self._root
         if self.outcome is None and root is not None:
             self.loop.drain()
