@@ -78,13 +78,13 @@ async def open_at_once(file: str) -> None:
     await store.close()
 
 
-async def send_once(file: str, uid: str) -> None:
-    """Send a message when told."""
+async def send_when_told(file: str, uid: str) -> None:
+    """Send a message for each line that is read."""
     store = SqliteStore(f"sqlite:///{file}")
     await store.open()
     say("ready")
-    sys.stdin.readline()
-    await store.send(uid, NewMessage("m1", "signal"))
+    for number, _ in enumerate(sys.stdin, 1):
+        await store.send(uid, NewMessage(f"m{number}", "signal"))
     await store.close()
 
 
@@ -228,7 +228,7 @@ class Hammer:
 
 ROLES = {
     role.__name__: role
-    for role in (open_at_once, open_as_nobody, send_once, freeze_in_a_write, hold, limit_file_size, hammer)
+    for role in (open_at_once, open_as_nobody, send_when_told, freeze_in_a_write, hold, limit_file_size, hammer)
 }
 
 if __name__ == "__main__":

@@ -16,7 +16,7 @@ import pytest
 from outlast.errors import Fenced, InboxFull, StoreFull, StoreRefused, StoreUnavailable
 from outlast.stores.sqlite import SqliteStore
 from outlast.stores.sqlite.connection import LOG_LIMIT_BYTES
-from outlast.stores.store import Effects, NewRun, Progress, Send, Verdict
+from outlast.stores.store import Progress, Verdict
 from tests.stores.contract.writing import (
     HOUR,
     commit,
@@ -27,7 +27,6 @@ from tests.stores.contract.writing import (
     marks_of,
     message,
     own,
-    park,
     queue,
     register,
     row_of,
@@ -209,45 +208,6 @@ async def test_a_caller_that_gives_up_breaks_nothing(store: SqliteStore, worker:
         await given_up
     await land(store, worker, entry("r", 1))
     assert len(await store.read_journal("r")) == 2
-
-
-# --- what no store can take -------------------------------------------------------------------------------------------
-
-BAD_TEXTS = {"NUL": "a\0b", "half a surrogate pair": "a\ud800b"}
-
-
-@pytest.mark.parametrize("text", BAD_TEXTS.values(), ids=BAD_TEXTS)
-async def test_text_that_cannot_be_kept_is_refused(store: SqliteStore, worker: str, text: str):
-    """A NUL or half a surrogate pair in a name is refused before it is in a group, with the run (D4, F8)."""
-    await own(store, worker, "r")
-    child = Progress(text, 0, effects=Effects(start=NewRun("x", "w", "v")))
-    bad = [
-        start("s", id=text),
-        start("s", user=text),
-        entry("r", 1, sends=(Send("r", message(text)),)),
-        entry("r", 1, children=(child,)),
-        park("r", waiting_on=text),
-    ]
-    for progress in bad:
-        with pytest.raises(StoreRefused) as caught:
-            await store.commit(worker, [progress])
-        assert caught.value.run == progress.uid
-    with pytest.raises(StoreRefused):
-        await store.send("r", message(text))
-    assert await marks_of(store, "r") == [mark_of(0)]
-    assert await store.find_uid("s") is None
-
-
-async def test_a_number_that_cannot_be_kept_is_refused(store: SqliteStore, worker: str):
-    """What SQLite itself does not take is refused alone, and names its run; in a group nothing of the group happens."""
-    await own(store, worker, "r", "s")
-    bad = Progress("r", 1, at=1 << 64, mark=1, prev=mark_of(0), events=b"")
-    with pytest.raises(StoreRefused) as caught:
-        await store.commit(worker, [bad])
-    assert caught.value.run == "r"
-    with pytest.raises(StoreRefused):
-        await store.commit(worker, [entry("s", 1), bad])
-    assert [len(await store.read_journal(uid)) for uid in "rs"] == [1, 1]
 
 
 # --- a disk without room ----------------------------------------------------------------------------------------------
