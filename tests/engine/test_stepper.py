@@ -47,15 +47,20 @@ async def test_an_attempt_ends_in_one_outcome_and_gives_its_place_back(stepping,
     assert (stepping.free_places(), stepping.stepper.executing, run.running) == (3, 0, set())
 
 
-@pytest.mark.parametrize("error", [ValueError("no"), SystemExit(3), asyncio.CancelledError(), BaseException("odd")])
-async def test_whatever_a_step_raises_is_its_outcome(stepping, error) -> None:
-    """Also what would end a process: the worker and the other steps go on."""
+@pytest.mark.parametrize("is_async", [True, False])
+@pytest.mark.parametrize(
+    "error", [ValueError("no"), SystemExit(3), asyncio.CancelledError(), GeneratorExit(), BaseException("odd")]
+)
+async def test_whatever_a_step_raises_is_its_outcome(stepping, error, is_async) -> None:
+    """Also what would end a process or a coroutine: the worker and the other steps go on."""
 
-    @Module("").step(name="s", retries=0)
-    async def fail() -> None:
+    def plain() -> None:
         raise error
 
-    run = stepping.run_of(fail)
+    async def awaited() -> None:
+        raise error
+
+    run = stepping.run_of(Module("").step(name="s", retries=0)(awaited if is_async else plain))
     assert failures_of(await stepping.carry_out(run, "s")) == (type(error).__name__, False)
     assert stepping.free_places() == 3
 
@@ -83,6 +88,21 @@ async def test_a_keyboard_interrupt_is_the_processs(stepping) -> None:
     assert stepping.stepper.reserve()
     with pytest.raises(KeyboardInterrupt):
         stepping.stepper._execute(Attempt(stepping.stepper, run, run.pending["s"], 1)).send(None)
+    assert (run.told, stepping.free_places()) == ([], 3)
+
+
+async def test_an_attempt_that_is_closed_has_no_outcome(stepping) -> None:
+    """Its event loop is gone, and it is collected: it gives its place back, and nothing is said for the step."""
+
+    @Module("").step(name="s")
+    async def wait() -> None:
+        await asyncio.Event().wait()
+
+    run = stepping.run_of(wait)
+    assert stepping.stepper.reserve()
+    execution = stepping.stepper._execute(Attempt(stepping.stepper, run, run.pending["s"], 1))
+    execution.send(None)
+    execution.close()
     assert (run.told, stepping.free_places()) == ([], 3)
 
 

@@ -203,9 +203,14 @@ class Stepper:
             plain = not call.is_async or settings.executor is not None
             value = await (self._invoke_elsewhere(attempt) if plain else call.invoke())
             raw = call.encode_result(value)
-        except (KeyboardInterrupt, GeneratorExit):
+        except KeyboardInterrupt:
             self._done(attempt)
             raise
+        except GeneratorExit as error:
+            if asyncio.current_task(home.loop) is not attempt.task:  # not the step's: a closed loop's task is collected
+                self._done(attempt)
+                raise
+            failure = error
         except _LeaseOver:
             self._done(attempt)
             home.lose_lease()
