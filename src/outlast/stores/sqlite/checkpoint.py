@@ -2,9 +2,10 @@
 
 Why SQLite does not do it by itself. Its automatic checkpoint does not keep other writers out; in releases before 3.51.3
 two checkpoints that overlap with a commit which starts the log anew can, very rarely, lose a part of the log for good
-("WAL-reset bug"). A `FULL` checkpoint has the write lock while it runs, so that cannot happen; it takes about 20 ms for
-8 MB, in which other processes wait as for any commit. A thread of its own for it was tried: commits were no faster,
-because both wait for the same disk, and the log was never empty when it should have started anew.
+("WAL-reset bug"). A `FULL` checkpoint has the write lock while it runs, so nobody can commit then (but when it does not
+get the lock within moments, SQLite makes an automatic one of it). It takes about 20 ms for 8 MB, in which other
+processes wait as for any commit. A thread of its own for it was tried: commits were no faster, because both wait for
+the same disk, and the log was never empty when it should have started anew.
 """
 
 from __future__ import annotations
