@@ -42,7 +42,9 @@ async def test_a_message_before_its_time_does_not_begin_a_run() -> None:
     async with app.worker():
         run = await app.start("later", id="patient", delay="700ms")
         assert app._engine is not None
-        await app._engine.send(run.uid, "resume", b"{}")  # a stray one: nothing is suspended
+        engine = app._engine
+        assert engine is not None
+        await engine.send(run.uid, "resume", b"{}")  # a stray one: nothing is suspended
         for _ in range(20):
             await asyncio.sleep(0.01)
             assert "patient" not in begun
