@@ -186,3 +186,22 @@ def test_retry_of_a_body_that_failed_by_itself_asks_again_from_its_last_stimulus
     broken = False
     _, beyond = replay(body, splice(journal))
     assert [command.key for command in beyond] == ["b"]
+
+
+async def gives_up_then_asks(machine: Machine) -> bytes:
+    slow = asyncio.ensure_future(step(machine, "slow"))
+    await step(machine, "fast")
+    slow.cancel()
+    await step(machine, "unknown")
+    return b"1"
+
+
+def test_an_outcome_recorded_while_set_aside_may_be_of_a_step_the_body_gives_up() -> None:
+    """A run that lacked a function has no word of what its body gave up then: the late outcome moves nothing."""
+    journal = [*Recorder(gives_up_then_asks).journal, succeeded("fast"), RunSuspended(1, "FUNCTION_NOT_FOUND", "no")]
+    journal += [succeeded("slow"), RunResumed(2)]
+    machine, commands = replay(gives_up_then_asks, journal)
+    assert [type(command).__name__ for command in commands] == ["StepStarted", "StepCancelled"]
+    again, _ = replay(gives_up_then_asks, [*journal, *commands, succeeded("unknown")])
+    assert isinstance(again.outcome, RunCompleted)
+    assert list(machine.pending) == ["unknown"]

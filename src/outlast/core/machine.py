@@ -90,6 +90,7 @@ class Machine:
         self._names: dict[str, int] = {}
         self._last_key: str | None = None
         self._facts: dict[str, Fact] = {}
+        self._given_up: set[str] = set()
         self._patches: dict[str, bool] = {}
         self._decided: Command | None = None
         self._random: Random | None = None
@@ -177,6 +178,7 @@ class Machine:
         if self.loop.closing:
             return
         self.pending.pop(pending.key, None)
+        self._given_up.add(pending.key)
         self._emit(StepCancelled(pending.key))
 
     def start_sleep(self, until_us: int) -> BodyFuture:
@@ -235,9 +237,11 @@ class Machine:
 
     def _take_outcome(self, event: StepSucceeded | StepFailed, outcome: msgspec.Raw | ErrorRecord) -> None:
         pending = self.pending.pop(event.key, None)
+        if pending is None and event.key in self._given_up:
+            return  # recorded while the run was set aside, before anybody knew that the body gives the step up
         if pending is None:
-            waits_for = ", ".join(sorted(self.pending)) or "no step"
-            raise self.left_journal(f"an outcome of step {event.key!r}", f"another step; it waits for {waits_for}")
+            asked = f"another step; it waits for {', '.join(sorted(self.pending)) or 'no step'}"
+            raise self.left_journal(f"an outcome of step {event.key!r}", asked)
         if not pending.future.done():
             pending.attempt = event.attempt
             pending.future.set_result(outcome)
