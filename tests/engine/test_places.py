@@ -109,3 +109,18 @@ async def test_the_end_of_an_attempt_lets_the_next_in_line_begin(stepping) -> No
     stepper.stand_in_line(waiting, "a")
     await asyncio.wait([task])
     assert order == ["place for a", "outcome"]
+
+
+async def test_a_step_stands_in_line_once(stepping) -> None:
+    """A run that is loaded again asks for the places it waits for again: the line grows no longer, and nobody waits
+    behind the same step twice."""
+    stepper, run, next_one = stepping.stepper, stepping.run_of(idle), stepping.run_of(idle)
+    assert stepper.reserve()
+    assert stepper.reserve()
+    for each, key in ((run, "a"), (run, "a"), (next_one, "b"), (run, "a")):
+        stepper.stand_in_line(each, key)
+    for _ in range(2):
+        stepper.release()
+    assert (run.offered, next_one.offered) == (["a"], ["b"])
+    stepper.release()
+    assert stepping.free_places() == 1

@@ -121,7 +121,7 @@ class HotRun:
     def give_place(self, key: str) -> bool:
         """A place to execute is free, and this step is next in line for it. False: it does not need it any more."""
         step = self.steps.get(key)
-        if self.is_dropped or self.suspended or self.end is not None or step is None or step.is_begun:
+        if self.is_dropped or self.is_aside or self.end is not None or step is None or step.is_begun:
             return False
         self.take(AttemptStarted(self.now_us(), key, step.attempt + 1))
         return True
@@ -284,6 +284,8 @@ class HotRun:
 
     def _rest(self) -> None:
         """Nothing to do now. Set the alarm for what is next due, and let the home decide how long to stay hot."""
+        if self._in_flight is not None:
+            return  # it was given a place for a step as soon as it stood in line, and has moved on
         if self.is_aside:
             if not self.running:
                 self.release(None if self.suspended else self.now_us(), self.suspended_on, unfit=self.unfit or None)

@@ -190,13 +190,13 @@ class HotRuns:
 
     def rests(self, run: HotRun) -> None:
         """It has nothing to do. Without `max_hot` its body goes at once: a replay for each stimulus (paranoid mode)."""
-        if self.max_hot == 0:
-            self._put_away(run)
-            return
         if not run.is_at_rest:
             run.is_at_rest = True
             self._at_rest += 1
-        if len(self._runs) > self.max_hot:
+        if self.max_hot == 0:
+            self._put_away(run)
+            self._on_claimable()
+        elif len(self._runs) > self.max_hot:
             self._make_room()
 
     def _wakes(self, run: HotRun) -> None:
@@ -210,6 +210,8 @@ class HotRuns:
             log_run_failed(self.log, run.started, run.end.error)
         run.evict()
         run.drop()
+        for key in run.running:  # a run that ends without its body, by force, has given none of them up
+            self.stepper.cancel(run, key)
         self._forget(run)
         self._on_claimable()
 
@@ -302,12 +304,13 @@ class HotRuns:
             self._put_away(run)
 
     def _put_away(self, run: HotRun) -> None:
-        self._wakes(run)
         if run.may_park():
             due = run.next_due_us()
             run.release(due, run.waiting_on())
-        else:
-            run.evict()
+            return
+        run.evict()
+        if not run.running:  # else it stays at rest: no room is kept for a body that is gone while a step executes
+            self._wakes(run)
 
     def send_park(self, progress: Progress, owner: str) -> None:
         """Write that the run is given up, as this incarnation of the worker."""
@@ -364,4 +367,5 @@ class HotRuns:
                 except StoreError as error:
                     self.log.warning("mail of run %s could not be read: %s", run.name, error, extra=fields(run.started))
                     continue
-                mail.take_mail(run, inbox)
+                if not (run.is_loading or run.is_aside or run.is_dropped):  # as before; it may have changed meanwhile
+                    mail.take_mail(run, inbox)
