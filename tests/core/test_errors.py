@@ -106,6 +106,13 @@ def test_a_failed_step_carries_the_code_of_the_original():
     assert errors.StepFailed("Declined", "no").code == "STEP_FAILED"
 
 
+def test_an_error_that_no_step_raised_names_none():
+    """The stand-in for what a body raised itself says so."""
+    assert "step" not in str(errors.StepFailed("SystemExit", "4")).partition(". ")[0]
+    assert "the workflow's body" in str(errors.StepFailed("SystemExit", "4"))
+    assert "step 'charge', attempt 1" in str(errors.StepFailed("Declined", "no", step="charge"))
+
+
 @pytest.mark.parametrize(("args", "fields"), [((), {}), (("a", "b"), {}), (("a",), {"id": "b"}), ((), {"ids": "a"})])
 def test_a_wrong_call_is_a_type_error(args, fields):
     """Missing, extra, doubled and unknown fields are told like any call's."""

@@ -33,6 +33,11 @@ class StepFailed(RunError):
     attempts: int = 1
     expected: bool = False
 
+    def parts(self) -> tuple[str, str, str]:
+        """What happened, to what, and what to do. An error that no step raised is the body's own."""
+        what, where, todo = super().parts()
+        return what, where if self.step else "the workflow's body", todo
+
 
 class StepLeaseExpired(RunError):
     """The worker that ran the last attempt was lost, and no attempt is left."""
