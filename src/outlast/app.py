@@ -19,9 +19,10 @@ from outlast.authoring.module import Module
 from outlast.authoring.workflow import Workflow
 from outlast.core.durations import Duration, parse_duration
 from outlast.core.keys import check_name
+from outlast.core.loop.refusals import RefusingLoop
 from outlast.engine.engine import Engine
 from outlast.engine.worker import Worker, WorkerSettings
-from outlast.errors import AppNotOpen, FunctionNotFound, InvalidDefinition, InvalidSetting, RunNotFound
+from outlast.errors import AppNotOpen, EffectInBody, FunctionNotFound, InvalidDefinition, InvalidSetting, RunNotFound
 from outlast.run.describing import describe_work, describe_worker, summarize_run
 from outlast.run.handle import Run
 from outlast.run.options import (
@@ -122,6 +123,7 @@ class Outlast(Module):
         if self._engine is None:
             raise AppNotOpen(call)
         if asyncio.get_running_loop() is not self._loop:
+            _refuse_in_body(call)
             problem = "The app is open in another event loop"
             raise AppNotOpen(call, problem, "Call from the loop that opened it, or make an app for this one.")
         return self._engine
@@ -317,6 +319,7 @@ class Outlast(Module):
         """
         if not _is_in_loop():  # outside of any `except`: what the body raises must not seem to come of that
             return asyncio.run(self._run_once(workflow, args, id, timeout))
+        _refuse_in_body("app.run_sync()")
         problem = "There is an event loop here, and run_sync would block it"
         raise AppNotOpen("app.run_sync()", problem, "Await app.start() and run.result() instead.")
 
@@ -324,6 +327,12 @@ class Outlast(Module):
         async with self.worker():
             run: Run[Any] = await self.start(workflow, *args, id=id)
             return await run.result(timeout)
+
+
+def _refuse_in_body(call: str) -> None:
+    """A body has a loop of its own; what helps there is a step, not another app."""
+    if isinstance(asyncio.get_running_loop(), RefusingLoop):
+        raise EffectInBody(call)
 
 
 def _is_in_loop() -> bool:

@@ -10,7 +10,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from outlast import AppNotOpen, Context, InvalidName, InvalidSetting, Module, Outlast, RunFailed
+from outlast import AppNotOpen, Context, EffectInBody, InvalidName, InvalidSetting, Module, Outlast, RunFailed
 
 
 class Declined(Exception):
@@ -99,6 +99,32 @@ async def test_an_app_belongs_to_one_event_loop(app):
         assert len(failures) == 2
         assert all("another event loop" in failure for failure in failures)
         assert (await app.runs()).runs == ()
+
+
+@pytest.mark.parametrize("call", ["app.start()", "app.runs()", "app.run_sync()"])
+async def test_a_body_is_told_to_use_the_app_in_a_step(app, call):
+    """It runs in a loop of its own, but another app is not what helps."""
+
+    @app.workflow(name="inner")
+    async def inner(ctx: Context) -> None:
+        pass
+
+    @app.workflow(name="outer")
+    async def outer(ctx: Context) -> None:
+        match call:
+            case "app.start()":
+                await app.start(inner)
+            case "app.runs()":
+                await app.runs()
+            case _:
+                app.run_sync(inner)
+
+    async with app.worker():
+        run = await app.start(outer)
+        with pytest.raises(RunFailed) as caught:
+            await run.result(timeout=10)
+    assert isinstance(caught.value.error, EffectInBody)
+    assert f"{call}. Do this in a step." in str(caught.value.error)
 
 
 async def test_a_store_that_cannot_be_opened_leaves_the_app_closed(tmp_path):
