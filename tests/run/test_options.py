@@ -142,6 +142,12 @@ def test_attributes_stay_small():
         check_attributes({"text": "x" * 16_384})
 
 
+def test_a_list_by_attributes_wants_a_mapping():
+    """As a start does."""
+    with pytest.raises(InvalidSetting, match="a mapping of names"):
+        query(attributes=["eu"])
+
+
 # SPEC R9
 def test_a_list_asks_for_one_more_than_a_page():
     """So it knows whether there is a next one; filters arrive as the store wants them."""

@@ -100,6 +100,8 @@ async def test_who_stops_waiting_leaves_the_run_alone(app):
     run = await app.start(steady, 4)
     with pytest.raises(TimeoutError, match=r"has not ended within 20ms\. It goes on"):
         await run.result(timeout="20ms")
+    with pytest.raises(TimeoutError, match=r"within 10ms\."):  # seconds are said with their unit, too
+        await run.result(timeout=0.01)
     gate.is_open.set()
     assert await run.result(timeout=10) == 8
 

@@ -106,6 +106,12 @@ class WaitNotFound(RunError):
     reason: str
     open: Sequence[str] = ()
 
+    def parts(self) -> tuple[str, str, str]:
+        """What happened, to what, and what to do: without blanks where nothing was named, or nothing is open."""
+        where = f"run {self.id!r}, {self.reason!r}" if self.reason else f"run {self.id!r}"
+        todo = f"Open are: {', '.join(self.open)}." if self.open else "Nothing of it is open: see run.status()."
+        return "No such wait is open", where, todo
+
 
 class RunFailed(RunError):
     """The run ended in failure. `error` is what its body raised, and this error's `__cause__`."""

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Generic, TypeVar, cast
 import msgspec
 
 from outlast.authoring.exceptions import rebuild_error
-from outlast.core.durations import Duration, parse_duration
+from outlast.core.durations import Duration, format_duration, parse_duration
 from outlast.core.events import Event, RunCompleted
 from outlast.core.events import RunCancelled as CancelledEvent
 from outlast.core.events import RunFailed as FailedEvent
@@ -71,13 +71,14 @@ class Run(Generic[R]):
         Waits for the end, also while the run is suspended. Raises RunFailed, whose `error` and `__cause__` is what the
         body raised; RunCancelled; RunNotFound; TimeoutError after `timeout`, and the run goes on.
         """
-        timeout_s = None if timeout is None else parse_duration(timeout) / 1_000_000
+        timeout_us = None if timeout is None else parse_duration(timeout)
         try:
-            end = await self._reach().wait_outcome(self.uid, timeout_s)
+            end = await self._reach().wait_outcome(self.uid, None if timeout_us is None else timeout_us / 1_000_000)
         except RunNotFound:
             raise RunNotFound(self.id) from None
         except TimeoutError:
-            raise TimeoutError(f"Run {self.id!r} has not ended within {timeout}. It goes on.") from None
+            limit = format_duration(timeout_us or 0)
+            raise TimeoutError(f"Run {self.id!r} has not ended within {limit}. It goes on.") from None
         if isinstance(end, RunCompleted):
             return self._decode(end.output)
         if isinstance(end, CancelledEvent):

@@ -114,15 +114,19 @@ def _check_trace(trace: object) -> str:
 
 def check_attributes(attributes: Attributes) -> bytes:
     """As JSON. Raises InvalidSetting for what is no mapping of names to scalars, InvalidName, ValueTooLarge."""
-    if not isinstance(attributes, Mapping):  # pyright: ignore[reportUnnecessaryIsInstance]
-        raise InvalidSetting("attributes", attributes, "a mapping of names to text, numbers, booleans or None")
-    for name, value in attributes.items():
+    for name, value in _check_mapping(attributes).items():
         check_name("attribute", name)
         _encode_attribute(name, value)
     encoded = msgspec.json.encode(dict(attributes))
     if len(encoded) > LARGEST_ATTRIBUTES:
         raise ValueTooLarge("attributes", len(encoded), LARGEST_ATTRIBUTES)
     return encoded
+
+
+def _check_mapping(attributes: Attributes) -> Attributes:
+    if not isinstance(attributes, Mapping):  # pyright: ignore[reportUnnecessaryIsInstance]
+        raise InvalidSetting("attributes", attributes, "a mapping of names to text, numbers, booleans or None")
+    return attributes
 
 
 def _encode_attribute(name: str, value: AttributeValue) -> bytes:
@@ -168,7 +172,9 @@ def check_query(
         parent=parent,
         created_from=None if created_from is None else to_us(created_from, "created_from"),
         created_until=None if created_until is None else to_us(created_until, "created_until"),
-        attributes=tuple((name, _encode_attribute(name, value)) for name, value in (attributes or {}).items()),
+        attributes=tuple(
+            (name, _encode_attribute(name, value)) for name, value in _check_mapping(attributes or {}).items()
+        ),
         after=None if after is None else _read_cursor(after),
         limit=_whole("limit", limit, 1, LARGEST_PAGE) + 1,
     )
