@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 
 import pytest
 from msgspec import Raw
 
+from outlast import Context, Outlast
 from outlast.core.events import ErrorRecord, RunStarted
 from outlast.telemetry.logs import ENGINE, fields, log_run_failed, log_step_failed, one_line
 
@@ -70,3 +72,34 @@ def test_a_peers_text_cannot_look_like_a_line_of_ours():
     """Line breaks and endless text of an error's message do not get into a line."""
     assert one_line("a\nERROR outlast: b\r\n\tc") == "a ERROR outlast: b c"
     assert len(one_line("x" * 9000)) == 500
+
+
+async def test_a_handler_that_raises_costs_no_run(capsys):
+    """A line that cannot be written is the log's trouble: the step's failure is recorded, and its place given back."""
+
+    class Broken(logging.Handler):
+        def emit(self, record: logging.LogRecord) -> None:
+            raise RuntimeError("no room for logs")
+
+    app = Outlast("memory://")
+
+    @app.step(name="fails")
+    async def fails() -> None:
+        raise ValueError("no")
+
+    @app.workflow(name="fails-twice")
+    async def fails_twice(ctx: Context) -> str:
+        for _ in range(2):
+            with contextlib.suppress(ValueError):
+                await fails.options(retries=0)()
+        return "done"
+
+    broken = Broken(logging.WARNING)
+    logging.getLogger("outlast").addHandler(broken)
+    try:
+        async with app.worker(concurrency=1):
+            run = await app.start(fails_twice)
+            assert await run.result(timeout=10) == "done"
+    finally:
+        logging.getLogger("outlast").removeHandler(broken)
+    assert "no room for logs" in capsys.readouterr().err

@@ -9,6 +9,8 @@ other comes with its traceback (SPEC R8).
 from __future__ import annotations
 
 import logging
+import sys
+import traceback
 from typing import TypedDict
 
 from outlast.core.events import ErrorRecord, RunStarted
@@ -24,9 +26,29 @@ __all__ = [
     "one_line",
 ]
 
-ENGINE = logging.getLogger("outlast")
+
+class _Unfailing(logging.Logger):
+    """Stands before the logger of its name. A handler or a filter that raises costs a line, and no run (invariant 11):
+    in the midst of a run's move it would lose what is being recorded."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__(name)
+        self._behind = logging.getLogger(name)
+
+    def isEnabledFor(self, level: int) -> bool:  # noqa: N802 - the standard library's name
+        return self._behind.isEnabledFor(level)
+
+    def handle(self, record: logging.LogRecord) -> None:
+        try:
+            self._behind.handle(record)
+        except Exception:  # noqa: BLE001 - whatever a handler does
+            if logging.raiseExceptions and sys.stderr is not None:
+                traceback.print_exc(file=sys.stderr)
+
+
+ENGINE: logging.Logger = _Unfailing("outlast")
 """What the engine says of runs, workers and stores."""
-STEPS = logging.getLogger("outlast.step")
+STEPS: logging.Logger = _Unfailing("outlast.step")
 """How attempts of steps failed."""
 
 LONGEST_LINE = 500
