@@ -221,6 +221,11 @@ class HotRun:
         """Its body is not moved here any more."""
         return bool(self.suspended or self.unfit)
 
+    @property
+    def takes_mail(self) -> bool:
+        """Messages may become events of it now; else its next load reads them."""
+        return not (self.is_loading or self.is_aside or self.is_dropped)
+
     # --- writing ------------------------------------------------------------------------------------------------------
 
     def submit(self, draft: Draft) -> None:

@@ -361,11 +361,11 @@ class HotRuns:
         """Unread messages of hot runs become events of theirs."""
         for uid in uids:
             run = self._runs.get(uid)
-            if run is not None and not run.is_loading and not run.is_aside:
+            if run is not None and run.takes_mail:
                 try:
                     inbox = await self.store.read_inbox(uid, after=run.seen)
                 except StoreError as error:
                     self.log.warning("mail of run %s could not be read: %s", run.name, error, extra=fields(run.started))
                     continue
-                if not (run.is_loading or run.is_aside or run.is_dropped):  # as before; it may have changed meanwhile
+                if run.takes_mail:  # it may have been set aside meanwhile: what it took then would move nothing
                     mail.take_mail(run, inbox)
