@@ -27,6 +27,7 @@ from outlast.engine.engine import Engine
 from outlast.engine.hot import HotRun
 from outlast.engine.hotruns import HotRuns
 from outlast.engine.loading import Loader
+from outlast.engine.starting import Starter
 from outlast.engine.stepper import Stepper
 from outlast.engine.worker import Worker
 from outlast.engine.writer import Writer
@@ -67,7 +68,7 @@ class _Connection(sqlite3.Connection):
 POINTS: dict[str, Point] = {
     # A start: the row and entry 0, and the answer to whoever asked.
     "before-start": Point(Engine, "start"),
-    "started-and-not-told": Point(Engine, "_try_start", behind=True),
+    "started-and-not-told": Point(Starter, "_try_start", behind=True),
     # A commit, from the engine down to the file and back.
     "thought-and-not-submitted": Point(HotRun, "submit"),
     "end-not-submitted": Point(HotRun, "submit", fits=_has(*OUTCOMES)),

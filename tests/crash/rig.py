@@ -17,9 +17,10 @@ from typing import Any, TypeVar
 from outlast.authoring.module import Module
 from outlast.authoring.workflow import Workflow
 from outlast.core.events import Event, decode_events
-from outlast.engine.engine import Engine, Start
+from outlast.engine.engine import Engine
 from outlast.engine.hot import HotRun
 from outlast.engine.hotruns import HotRuns
+from outlast.engine.starting import Start
 from outlast.engine.worker import Worker, WorkerSettings
 from outlast.stores.memory import MemoryStore
 from outlast.stores.store import (

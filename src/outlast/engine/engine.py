@@ -14,8 +14,6 @@ from collections.abc import AsyncGenerator, Mapping
 from concurrent.futures import Executor
 from typing import TYPE_CHECKING
 
-import msgspec
-
 from outlast.core.events import (
     Command,
     Event,
@@ -23,7 +21,6 @@ from outlast.core.events import (
     RunCompleted,
     RunFailed,
     RunReopened,
-    RunStarted,
     decode_events,
     encode_events,
 )
@@ -31,18 +28,15 @@ from outlast.core.reopening import find_cut
 from outlast.core.states import RunStatus
 from outlast.engine.changes import Changes
 from outlast.engine.clock import StoreClock
-from outlast.engine.hot import HotRun
-from outlast.engine.ids import new_mark, new_seed, new_trace, new_uid
-from outlast.engine.loading import python_version
+from outlast.engine.ids import new_mark, new_uid
+from outlast.engine.starting import Start, Starter
 from outlast.engine.worker import WorkDone, Worker, WorkerSettings
-from outlast.engine.writer import Answer, Writer
-from outlast.errors import RunConflict, RunExists, RunNotFailed, RunNotFound, StoreError
+from outlast.engine.writer import Writer
+from outlast.errors import RunNotFailed, RunNotFound
 from outlast.stores.store import (
     Effects,
     Entry,
     NewMessage,
-    NewRun,
-    Outcome,
     Progress,
     RowChange,
     RunRow,
@@ -55,28 +49,7 @@ if TYPE_CHECKING:
     from outlast.authoring.module import Module
     from outlast.authoring.workflow import Workflow
 
-__all__ = ["Engine", "Start"]
-
-
-class Start(msgspec.Struct, frozen=True):
-    """What `app.start` was asked for, checked."""
-
-    id: str | None = None
-    on_conflict: str = "return"
-    """`return`, `raise` or `restart`."""
-    at_us: int | None = None
-    delay_us: int | None = None
-    priority: int = 5
-    queue: str = "default"
-    user: str | None = None
-    attributes: bytes = b"{}"
-    trace: str | None = None
-
-    def due_us(self, now_us: int) -> int:
-        """When it may begin; 0: at once."""
-        if self.delay_us is not None:
-            return now_us + self.delay_us
-        return self.at_us or 0
+__all__ = ["Engine"]
 
 
 class Engine:
@@ -94,6 +67,7 @@ class Engine:
         self.writer = Writer(store, self._on_fenced, self.trouble)
         self.worker: Worker | None = None
         self.changes = Changes(store, self._is_hot)
+        self._starter = Starter(self)
         self.ended = 0
         self._open = 0
         self._opening = asyncio.Lock()
@@ -152,120 +126,7 @@ class Engine:
         """Commit the run's row and its entry 0; gives (uid, id). Once it returns, the run will happen.
 
         Raises RunExists (on_conflict="raise", or "restart" of a run that has not ended) and RunConflict."""
-        now = self.clock.now_us()
-        uid = new_uid(now)
-        started = RunStarted(
-            at=now,
-            uid=uid,
-            id=start.id if start.id is not None else uid,
-            workflow=workflow.name,
-            version=workflow.version,
-            input=msgspec.Raw(input),
-            seed=new_seed(),
-            python=python_version(),
-            trace=start.trace or new_trace(),
-            user=start.user,
-            attributes=msgspec.Raw(start.attributes),
-            due=start.due_us(now),
-        )
-        replaces: str | None = None
-        while True:
-            outcome = await self._try_start(workflow, started, start, replaces)
-            # CRASH: the run is there and its caller does not know. The same id again answers with it; without an id the
-            # caller has to look. [test_killed_at[started-and-not-told]]
-            if outcome.verdict is Verdict.LANDED:
-                return started.uid, started.id
-            row = await self.store.find_uid(outcome.holder) if outcome.holder else await self.store.find_run(started.id)
-            if row is None:
-                replaces = None  # deleted meanwhile: the id is free again
-                continue
-            if row.uid == started.uid:
-                return row.uid, row.id  # an earlier try of ours landed, and its answer was lost
-            if await self._settle_conflict(started, start, row):
-                return row.uid, row.id
-            replaces = row.uid
-
-    async def _try_start(
-        self, workflow: Workflow[..., object], started: RunStarted, start: Start, replaces: str | None
-    ) -> Outcome:
-        new = NewRun(
-            id=started.id,
-            workflow=started.workflow,
-            version=started.version,
-            queue=start.queue,
-            priority=start.priority,
-            wake_at=started.due or None,
-            root=started.uid,
-            user=started.user,
-            attributes=start.attributes,
-            trace=started.trace,
-            replaces=replaces,
-        )
-        worker = self.worker
-        if not started.due and worker is not None and worker.is_working and start.queue in worker.settings.queues:
-            home = worker.home
-            if home is not None and home.free > 0:
-                answer = await self._start_here(worker, workflow, started, new)
-                if isinstance(answer, Outcome):
-                    return answer
-                if isinstance(answer, StoreError):
-                    raise answer
-        return await self._start_for_anybody(started, new)
-
-    async def _start_here(
-        self, worker: Worker, workflow: Workflow[..., object], started: RunStarted, new: NewRun
-    ) -> Answer:
-        """Claimed in its own commit, its first commands in entry 0. None: fenced meanwhile, nothing landed."""
-        home = worker.home
-        assert home is not None
-        run = HotRun(home, started.uid, 1)
-        run.started = started
-        run.machine = home.loader.build(started, workflow)
-        landed: asyncio.Future[Answer] = home.loop.create_future()
-
-        def told(answer: Answer) -> None:
-            home.on_their_way.discard(run.uid)
-            if isinstance(answer, Outcome) and answer.verdict is Verdict.LANDED and run.owner == home.worker_id:
-                home.add(run)
-            else:
-                run.evict()
-                run.drop()
-            if not landed.done():
-                landed.set_result(answer)
-
-        run.on_answer = told
-        home.on_their_way.add(run.uid)
-        run.begin(msgspec.structs.replace(new, claimed=True))
-        return await landed
-
-    async def _start_for_anybody(self, started: RunStarted, new: NewRun) -> Outcome:
-        progress = Progress(started.uid, 0, started.at, new_mark(), 0, encode_events([started]), Effects(start=new))
-        landed: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
-        self.writer.submit(progress, lambda answer: None if landed.done() else landed.set_result(answer))
-        answer = await landed
-        if answer is None:  # this process was fenced as a worker: a client may still start
-            return (await self.store.commit(None, [progress]))[0]
-        if isinstance(answer, StoreError):
-            raise answer
-        if self.worker is not None:
-            self.worker.wake()
-        return answer
-
-    async def _settle_conflict(self, started: RunStarted, start: Start, row: RunRow) -> bool:
-        """The id is taken. True: that run is the answer; False: it has ended and may be replaced."""
-        if start.on_conflict == "raise":
-            raise RunExists(row.id, row.status)
-        entries = await self.store.read_journal(row.uid, limit=1)
-        if row.workflow != started.workflow:
-            raise RunConflict(row.id, f"workflow: {row.workflow!r}, not {started.workflow!r}")
-        if start.on_conflict == "restart" and not row.live:
-            return False
-        first = decode_events(entries[0].events)[0] if entries else None
-        if isinstance(first, RunStarted) and not _same_json(bytes(first.input), bytes(started.input)):
-            raise RunConflict(row.id, "input")
-        if start.on_conflict == "restart":
-            raise RunExists(row.id, row.status)
-        return True
+        return await self._starter.start(workflow, input, start)
 
     # --- reading ------------------------------------------------------------------------------------------------------
 
@@ -365,7 +226,3 @@ class Engine:
         async with self.make_worker(settings) as worker:
             next_at = await worker.until_idle(timeout_s)
         return WorkDone(self.writer.entries - entries, self.ended - ended, next_at)
-
-
-def _same_json(left: bytes, right: bytes) -> bool:
-    return left == right or msgspec.json.decode(left) == msgspec.json.decode(right)

@@ -18,7 +18,7 @@ from outlast.core.durations import Duration, parse_duration
 from outlast.core.instants import to_us
 from outlast.core.keys import check_name
 from outlast.core.states import ENDED, RunStatus
-from outlast.engine.engine import Start
+from outlast.engine.starting import Start
 from outlast.engine.worker import WorkerSettings
 from outlast.errors import InvalidDuration, InvalidSetting, ValueTooLarge
 from outlast.stores.store import RunQuery, RunRow

@@ -1,0 +1,183 @@
+"""Starting a run: its row and entry 0 in one commit, and what to do when its id is taken. Layer: engine.
+
+Where this process works runs of that queue and has room, the run is claimed in that commit too, and thought ahead: the
+first steps of its body are in entry 0. What always holds: nothing is stored of a start that raises but StoreError, and
+what was acknowledged will happen.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from outlast.core.events import RunStarted, decode_events, encode_events
+from outlast.engine.hot import HotRun
+from outlast.engine.ids import new_mark, new_seed, new_trace, new_uid
+from outlast.engine.loading import python_version
+from outlast.engine.writer import Answer
+from outlast.errors import RunConflict, RunExists, StoreError
+from outlast.stores.store import Effects, NewRun, Outcome, Progress, RunRow, Verdict
+
+if TYPE_CHECKING:
+    from outlast.authoring.workflow import Workflow
+    from outlast.engine.engine import Engine
+    from outlast.engine.worker import Worker
+
+__all__ = ["Start", "Starter"]
+
+
+class Start(msgspec.Struct, frozen=True):
+    """What `app.start` was asked for, checked."""
+
+    id: str | None = None
+    on_conflict: str = "return"
+    """`return`, `raise` or `restart`."""
+    at_us: int | None = None
+    delay_us: int | None = None
+    priority: int = 5
+    queue: str = "default"
+    user: str | None = None
+    attributes: bytes = b"{}"
+    trace: str | None = None
+
+    def due_us(self, now_us: int) -> int:
+        """When it may begin; 0: at once."""
+        if self.delay_us is not None:
+            return now_us + self.delay_us
+        return self.at_us or 0
+
+
+class Starter:
+    """Starts runs for one engine."""
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+
+    async def start(self, workflow: Workflow[..., object], input: bytes, start: Start) -> tuple[str, str]:
+        """Commit the run's row and its entry 0; gives (uid, id). Once it returns, the run will happen.
+
+        Raises RunExists (on_conflict="raise", or "restart" of a run that has not ended) and RunConflict."""
+        now = self._engine.clock.now_us()
+        uid = new_uid(now)
+        started = RunStarted(
+            at=now,
+            uid=uid,
+            id=start.id if start.id is not None else uid,
+            workflow=workflow.name,
+            version=workflow.version,
+            input=msgspec.Raw(input),
+            seed=new_seed(),
+            python=python_version(),
+            trace=start.trace or new_trace(),
+            user=start.user,
+            attributes=msgspec.Raw(start.attributes),
+            due=start.due_us(now),
+        )
+        replaces: str | None = None
+        while True:
+            outcome = await self._try_start(workflow, started, start, replaces)
+            # CRASH: the run is there and its caller does not know. The same id again answers with it; without an id the
+            # caller has to look. [test_killed_at[started-and-not-told]]
+            if outcome.verdict is Verdict.LANDED:
+                return started.uid, started.id
+            row = (
+                await self._engine.store.find_uid(outcome.holder)
+                if outcome.holder
+                else await self._engine.store.find_run(started.id)
+            )
+            if row is None:
+                replaces = None  # deleted meanwhile: the id is free again
+                continue
+            if row.uid == started.uid:
+                return row.uid, row.id  # an earlier try of ours landed, and its answer was lost
+            if await self._settle_conflict(started, start, row):
+                return row.uid, row.id
+            replaces = row.uid
+
+    async def _try_start(
+        self, workflow: Workflow[..., object], started: RunStarted, start: Start, replaces: str | None
+    ) -> Outcome:
+        new = NewRun(
+            id=started.id,
+            workflow=started.workflow,
+            version=started.version,
+            queue=start.queue,
+            priority=start.priority,
+            wake_at=started.due or None,
+            root=started.uid,
+            user=started.user,
+            attributes=start.attributes,
+            trace=started.trace,
+            replaces=replaces,
+        )
+        worker = self._engine.worker
+        if not started.due and worker is not None and worker.is_working and start.queue in worker.settings.queues:
+            home = worker.home
+            if home is not None and home.free > 0:
+                answer = await self._start_here(worker, workflow, started, new)
+                if isinstance(answer, Outcome):
+                    return answer
+                if isinstance(answer, StoreError):
+                    raise answer
+        return await self._start_for_anybody(started, new)
+
+    async def _start_here(
+        self, worker: Worker, workflow: Workflow[..., object], started: RunStarted, new: NewRun
+    ) -> Answer:
+        """Claimed in its own commit, its first commands in entry 0. None: fenced meanwhile, nothing landed."""
+        home = worker.home
+        assert home is not None
+        run = HotRun(home, started.uid, 1)
+        run.started = started
+        run.machine = home.loader.build(started, workflow)
+        landed: asyncio.Future[Answer] = home.loop.create_future()
+
+        def told(answer: Answer) -> None:
+            home.on_their_way.discard(run.uid)
+            if isinstance(answer, Outcome) and answer.verdict is Verdict.LANDED and run.owner == home.worker_id:
+                home.add(run)
+            else:
+                run.evict()
+                run.drop()
+            if not landed.done():
+                landed.set_result(answer)
+
+        run.on_answer = told
+        home.on_their_way.add(run.uid)
+        run.begin(msgspec.structs.replace(new, claimed=True))
+        return await landed
+
+    async def _start_for_anybody(self, started: RunStarted, new: NewRun) -> Outcome:
+        progress = Progress(started.uid, 0, started.at, new_mark(), 0, encode_events([started]), Effects(start=new))
+        landed: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
+        self._engine.writer.submit(progress, lambda answer: None if landed.done() else landed.set_result(answer))
+        answer = await landed
+        if answer is None:  # this process was fenced as a worker: a client may still start
+            return (await self._engine.store.commit(None, [progress]))[0]
+        if isinstance(answer, StoreError):
+            raise answer
+        if self._engine.worker is not None:
+            self._engine.worker.wake()
+        return answer
+
+    async def _settle_conflict(self, started: RunStarted, start: Start, row: RunRow) -> bool:
+        """The id is taken. True: that run is the answer; False: it has ended and may be replaced."""
+        if start.on_conflict == "raise":
+            raise RunExists(row.id, row.status)
+        entries = await self._engine.store.read_journal(row.uid, limit=1)
+        if row.workflow != started.workflow:
+            raise RunConflict(row.id, f"workflow: {row.workflow!r}, not {started.workflow!r}")
+        if start.on_conflict == "restart" and not row.live:
+            return False
+        first = decode_events(entries[0].events)[0] if entries else None
+        if isinstance(first, RunStarted) and not _same_json(bytes(first.input), bytes(started.input)):
+            raise RunConflict(row.id, "input")
+        if start.on_conflict == "restart":
+            raise RunExists(row.id, row.status)
+        return True
+
+
+def _same_json(left: bytes, right: bytes) -> bool:
+    return left == right or msgspec.json.decode(left) == msgspec.json.decode(right)
