@@ -67,6 +67,12 @@ class Attempt:
         """Why it was told to stop: `cancelled`, `timeout`, `heartbeat` or `lost`."""
         self.progress_at = 0
 
+    @property
+    def has_limits(self) -> bool:
+        """It may time out."""
+        settings = self.call.settings
+        return settings.timeout_us is not None or settings.heartbeat_timeout_us is not None
+
     def step_info(self) -> StepInfo:
         """What `current_step()` gives, in the step and in what outlives it."""
         if self.info is None:
@@ -196,16 +202,16 @@ class Stepper:
         failure: BaseException | None = None
         try:
             entered_step(attempt)
-            if settings.timeout_us is not None:
-                attempt.alarm = home.loop.call_later(settings.timeout_us / 1e6, self._expire, attempt, "timeout")
-            if settings.heartbeat_timeout_us is not None:
-                self._expect_heartbeat(attempt)
-            plain = not call.is_async or settings.executor is not None
-            value = await (self._invoke_elsewhere(attempt) if plain else call.invoke())
+            is_elsewhere = not call.is_async or settings.executor is not None
+            if attempt.has_limits and (call.is_async or settings.executor is not None):  # in a thread: once it is there
+                self._start_limits(attempt)
+            value = await (self._invoke_elsewhere(attempt) if is_elsewhere else call.invoke())
             raw = call.encode_result(value)
-        except KeyboardInterrupt:
-            self._done(attempt)
-            raise
+        except KeyboardInterrupt as error:
+            if call.is_async:
+                self._done(attempt)
+                raise
+            failure = error  # raised in a thread, where no Ctrl-C ever arrives: the step's own
         except GeneratorExit as error:
             if asyncio.current_task(home.loop) is not attempt.task:  # not the step's: a closed loop's task is collected
                 self._done(attempt)
@@ -242,9 +248,21 @@ class Stepper:
             raise asyncio.CancelledError
         if not self._home.holds_lease():
             raise _LeaseOver
+        if attempt.has_limits:  # they count from here: waiting for a thread is not the step's fault
+            self._home.loop.call_soon_threadsafe(self._start_limits, attempt)
         return attempt.call.invoke()
 
     # --- timeouts and heartbeats --------------------------------------------------------------------------------------
+
+    def _start_limits(self, attempt: Attempt) -> None:
+        """From now on it may take so long, and be silent for so long."""
+        if self._attempts.get((attempt.run.uid, attempt.key)) is not attempt:
+            return  # it was quicker
+        attempt.began_at = self._home.clock.now_us()
+        timeout_us = attempt.call.settings.timeout_us
+        if timeout_us is not None:
+            attempt.alarm = self._home.loop.call_later(timeout_us / 1e6, self._expire, attempt, "timeout")
+        self._expect_heartbeat(attempt)
 
     def _expire(self, attempt: Attempt, why: str) -> None:
         if not attempt.stopped:
