@@ -13,6 +13,7 @@ import sqlite3
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
+import outlast.engine.books
 import outlast.engine.mail
 import outlast.stores.sqlite.connection
 import outlast.stores.sqlite.migrate
@@ -105,7 +106,7 @@ POINTS: dict[str, Point] = {
     "after-takeover-note": Point(Loader, "_note_takeover", behind=True, needs="dead"),
     "before-replay": Point(Replay, "advance", needs="dead"),
     "behind-replay": Point(Replay, "advance", behind=True, needs="dead"),
-    "lost-and-not-submitted": Point(Loader, "_judge_open", behind=True, needs="dead"),
+    "lost-and-not-submitted": Point(outlast.engine.books, "judge_open", behind=True, needs="dead"),
     "loaded": Point(HotRun, "go_on", behind=True, needs="dead"),
     "before-reap": Point(SqliteStore, "reap", needs="dead"),
     "marked-dead-and-not-reaped": Point(outlast.stores.sqlite.workers, "_release", needs="dead"),

@@ -10,46 +10,33 @@ from __future__ import annotations
 import asyncio
 import sys
 from collections.abc import Coroutine, Sequence
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 from outlast.authoring.exceptions import encode_error
 from outlast.authoring.workflow import RunFacts
 from outlast.core.events import (
     OUTCOMES,
-    AttemptStarted,
     CancelRequested,
     Command,
     Event,
     RunCancelled,
-    RunReopened,
     RunResumed,
     RunStarted,
-    RunSuspended,
     RunTakenOver,
-    SleepCancelled,
-    SleepStarted,
-    StepFailed,
-    StepLost,
-    StepSucceeded,
-    TimerFired,
     decode_events,
 )
 from outlast.core.machine import Machine
-from outlast.core.reopening import Reopening, splice
+from outlast.core.reopening import Reopening
 from outlast.core.replay import Replay
-from outlast.core.view import suspension_text
-from outlast.engine import mail
+from outlast.engine import books, mail
 from outlast.engine.clock import boottime_us
 from outlast.engine.draft import Draft
-from outlast.errors import BodyStopped, Fenced, NonDeterminism, StepInterrupted, StepLeaseExpired, StoreError
+from outlast.errors import BodyStopped, Fenced, NonDeterminism, StoreError
 from outlast.stores.store import ClaimedRun, Effects, Inbox, Progress, Release, RowChange, recovery_delay_us
 from outlast.telemetry.logs import fields
 
 if TYPE_CHECKING:
-    from outlast.authoring.call import Call
     from outlast.authoring.workflow import Workflow
-    from outlast.core.attempts import OpenStep
-    from outlast.core.calls import PendingStep
     from outlast.engine.hot import HotRun
     from outlast.engine.hotruns import HotRuns
 
@@ -64,7 +51,6 @@ MOST_TAKEOVERS = 10
 POISONED = "POISONED"
 RETRY_AFTER_US = 5_000_000
 RETRY_HERE_S = 1.0
-ATTEMPT_EVENTS = (AttemptStarted, StepSucceeded, StepFailed)
 
 
 class Loader:
@@ -165,7 +151,7 @@ class Loader:
         assert isinstance(started, RunStarted)
         is_reload = run.started is not None
         run.started = started
-        events = _current(raw, run, is_reload)
+        events = books.open_books(raw, run, is_reload)
         if events and type(events[-1]) in OUTCOMES:
             run.is_loading = False
             run.release(None, "")
@@ -267,7 +253,7 @@ class Loader:
         except (KeyboardInterrupt, MemoryError):
             home.abandon(run)
             raise
-        self._judge_open(run, machine, draft)
+        books.judge_open(run, machine, draft)
         self._go_on(run, draft, replay.finish())
 
     def _feed(self, run: HotRun, replay: Replay) -> bool:
@@ -286,41 +272,6 @@ class Loader:
             code, detail = "VERSION_CONFLICT", f"The run was recorded on Python {recorded}, this is {here}."
         run.suspend(draft, code, str(error), detail)
         self._go_on(run, draft, [])
-
-    def _judge_open(self, run: HotRun, machine: Machine, draft: Draft) -> None:
-        """Attempts on record without outcome that do not execute here are lost."""
-        here = run.running | {event.key for event in run.queue if isinstance(event, ATTEMPT_EVENTS)}
-        for key, step in run.steps.items():
-            pending = machine.pending.get(key)
-            if key in here or pending is None:  # its outcome has arrived; or the body gives it up in what comes next
-                continue
-            if step.retry_at is not None:
-                run.retry_later(key, step.retry_at)
-            elif not step.is_begun:
-                run.want_place(key)
-            else:
-                now = run.now_us()
-                draft.events.append(StepLost(now, key, step.attempt))
-                step.is_waiting = True
-                failure = self._judge_lost(run, pending, step)
-                if failure is None:
-                    run.want_place(key)
-                else:
-                    run.queue.append(StepFailed(now, key, step.attempt, encode_error(failure)))
-
-    def _judge_lost(self, run: HotRun, pending: PendingStep, step: OpenStep) -> Exception | None:
-        """What a lost attempt means for its step; None: it gets another one."""
-        call = cast("Call", pending.call)  # authoring's calls are the only ones there are
-        if call.settings.at_most_once:
-            return StepInterrupted(pending.key)
-        extra = fields(run.started, pending.key, step.attempt)
-        if step.used > call.retries:
-            text = "run %s: step %s was lost with its worker, and has no attempt left"
-            self._home.log.error(text, run.name, pending.key, extra=extra)
-            return StepLeaseExpired(pending.key, step.used)
-        text = "run %s: attempt %d of step %s was lost with its worker"
-        self._home.log.warning(text, run.name, step.attempt, pending.key, extra=extra)
-        return None
 
     def _go_on(self, run: HotRun, draft: Draft, commands: list[Command]) -> None:
         run.is_loading = False
@@ -350,32 +301,3 @@ class Loader:
 def python_version() -> str:
     """`3.11` and the like."""
     return f"{sys.version_info.major}.{sys.version_info.minor}"
-
-
-def _current(raw: Sequence[Event], run: HotRun, is_reload: bool) -> Sequence[Event | Reopening]:
-    """The journal as a replay is to see it; a fresh load folds the run's books from it."""
-    reopened_at = max((number for number, event in enumerate(raw) if type(event) is RunReopened), default=0)
-    events: Sequence[Event | Reopening] = splice(raw) if reopened_at else raw
-    if is_reload:
-        return events
-    steps = run.begin_books()
-    steps.note_highest(raw[:reopened_at])
-    sleeps = run.sleeps = {}
-    for event in events:
-        steps.apply(event)
-        if type(event) is SleepStarted:
-            sleeps[event.timer] = event.until
-        elif type(event) is TimerFired or type(event) is SleepCancelled:
-            sleeps.pop(event.timer, None)
-    for event in raw:
-        if type(event) is CancelRequested:
-            run.known.add(event.message)
-        elif type(event) is RunSuspended:
-            run.suspended, run.suspended_on = event.code, suspension_text(event.code, event.detail)
-            run.missing_function = event.detail if event.code == "FUNCTION_NOT_FOUND" else ""
-        elif type(event) is RunResumed:
-            run.suspended = ""
-            run.known.add(event.message)
-        elif type(event) is RunReopened:
-            run.suspended = ""
-    return events

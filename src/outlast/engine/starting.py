@@ -56,9 +56,7 @@ class Starter:
         self._engine = engine
 
     async def start(self, workflow: Workflow[..., object], input: bytes, start: Start) -> tuple[str, str]:
-        """Commit the run's row and its entry 0; gives (uid, id). Once it returns, the run will happen.
-
-        Raises RunExists (on_conflict="raise", or "restart" of a run that has not ended) and RunConflict."""
+        """See `Engine.start`."""
         now = self._engine.clock.now_us()
         uid = new_uid(now)
         started = RunStarted(

@@ -1,0 +1,108 @@
+"""A run's books: what its journal says is open, and what of that is lost. Layer: engine.
+
+What always holds: a fresh load folds the books from the whole journal; a reload finds them kept, for an evicted run is
+still this worker's. Every attempt on record has an outcome, executes here, or is judged lost.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, cast
+
+from outlast.authoring.exceptions import encode_error
+from outlast.core.events import (
+    AttemptStarted,
+    CancelRequested,
+    Event,
+    RunReopened,
+    RunResumed,
+    RunSuspended,
+    SleepCancelled,
+    SleepStarted,
+    StepFailed,
+    StepLost,
+    StepSucceeded,
+    TimerFired,
+)
+from outlast.core.reopening import Reopening, splice
+from outlast.core.view import suspension_text
+from outlast.errors import StepInterrupted, StepLeaseExpired
+from outlast.telemetry.logs import fields
+
+if TYPE_CHECKING:
+    from outlast.authoring.call import Call
+    from outlast.core.attempts import OpenStep
+    from outlast.core.calls import PendingStep
+    from outlast.core.machine import Machine
+    from outlast.engine.draft import Draft
+    from outlast.engine.hot import HotRun
+
+__all__ = ["judge_open", "open_books"]
+
+ATTEMPT_EVENTS = (AttemptStarted, StepSucceeded, StepFailed)
+
+
+def open_books(raw: Sequence[Event], run: HotRun, is_reload: bool) -> Sequence[Event | Reopening]:
+    """The journal as a replay is to see it; a fresh load folds the run's books from it."""
+    reopened_at = max((number for number, event in enumerate(raw) if type(event) is RunReopened), default=0)
+    events: Sequence[Event | Reopening] = splice(raw) if reopened_at else raw
+    if is_reload:
+        return events
+    steps = run.begin_books()
+    steps.note_highest(raw[:reopened_at])
+    sleeps = run.sleeps = {}
+    for event in events:
+        steps.apply(event)
+        if type(event) is SleepStarted:
+            sleeps[event.timer] = event.until
+        elif type(event) is TimerFired or type(event) is SleepCancelled:
+            sleeps.pop(event.timer, None)
+    for event in raw:
+        if type(event) is CancelRequested:
+            run.known.add(event.message)
+        elif type(event) is RunSuspended:
+            run.suspended, run.suspended_on = event.code, suspension_text(event.code, event.detail)
+            run.missing_function = event.detail if event.code == "FUNCTION_NOT_FOUND" else ""
+        elif type(event) is RunResumed:
+            run.suspended = ""
+            run.known.add(event.message)
+        elif type(event) is RunReopened:
+            run.suspended = ""
+    return events
+
+
+def judge_open(run: HotRun, machine: Machine, draft: Draft) -> None:
+    """Attempts on record without outcome that do not execute here are lost: another is due, or the step has failed."""
+    here = run.running | {event.key for event in run.queue if isinstance(event, ATTEMPT_EVENTS)}
+    for key, step in run.steps.items():
+        pending = machine.pending.get(key)
+        if key in here or pending is None:  # its outcome has arrived; or the body gives it up in what comes next
+            continue
+        if step.retry_at is not None:
+            run.retry_later(key, step.retry_at)
+        elif not step.is_begun:
+            run.want_place(key)
+        else:
+            now = run.now_us()
+            draft.events.append(StepLost(now, key, step.attempt))
+            step.is_waiting = True
+            failure = _judge_lost(run, pending, step)
+            if failure is None:
+                run.want_place(key)
+            else:
+                run.queue.append(StepFailed(now, key, step.attempt, encode_error(failure)))
+
+
+def _judge_lost(run: HotRun, pending: PendingStep, step: OpenStep) -> Exception | None:
+    """What a lost attempt means for its step; None: it gets another one."""
+    call = cast("Call", pending.call)  # authoring's calls are the only ones there are
+    if call.settings.at_most_once:
+        return StepInterrupted(pending.key)
+    extra = fields(run.started, pending.key, step.attempt)
+    if step.used > call.retries:
+        text = "run %s: step %s was lost with its worker, and has no attempt left"
+        run.home.log.error(text, run.name, pending.key, extra=extra)
+        return StepLeaseExpired(pending.key, step.used)
+    text = "run %s: attempt %d of step %s was lost with its worker"
+    run.home.log.warning(text, run.name, step.attempt, pending.key, extra=extra)
+    return None
