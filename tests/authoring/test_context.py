@@ -5,15 +5,12 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
 import pytest
 
 from outlast.authoring.context import Context
-from outlast.authoring.module import Module
-from outlast.authoring.workflow import Workflow
 from outlast.core.events import (
     MilestoneReached,
     PatchApplied,
@@ -32,24 +29,10 @@ from outlast.errors import (
     NotInBody,
     ValueTooLarge,
 )
+from tests.authoring.bodies import Point, body, echo
 from tests.authoring.player import LOG, START_US, Player
 
 START = to_datetime(START_US)
-
-
-@dataclass
-class Point:
-    x: int
-
-
-def body(fn: Any) -> Workflow[..., Any]:
-    """A workflow of a test's own, whatever its name."""
-    return Module("").workflow(name=fn.__name__)(fn)
-
-
-@Module("").step
-async def echo(value: Any) -> Any:
-    return value
 
 
 # --- who, when, and by chance -----------------------------------------------------------------------------------------

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import functools
 from collections.abc import AsyncIterator, Callable
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
@@ -13,26 +12,10 @@ import pytest
 
 from outlast.authoring.context import Context
 from outlast.authoring.module import Module
-from outlast.authoring.workflow import Workflow
 from outlast.core.events import RunFailed
 from outlast.errors import InvalidDefinition
+from tests.authoring.bodies import Point, body, echo
 from tests.authoring.player import Player
-
-
-@dataclass
-class Point:
-    x: int
-
-
-def body(fn: Any) -> Workflow[..., Any]:
-    """A workflow of a test's own, whatever its name."""
-    return Module("").workflow(name=fn.__name__)(fn)
-
-
-@Module("").step
-async def echo(value: Any) -> Any:
-    return value
-
 
 # --- closures ---------------------------------------------------------------------------------------------------------
 

@@ -5,44 +5,15 @@ from __future__ import annotations
 import asyncio
 import inspect
 import logging
-import threading
 import typing
-from dataclasses import dataclass
 from typing import Any
 
 import pytest
 
 from outlast.authoring.context import Context
 from outlast.authoring.current import current_step
-from outlast.authoring.module import Module
+from tests.authoring.bodies import CardDeclined, Order, app, charge, decline, pack
 from tests.authoring.player import Player
-
-app = Module("")
-
-
-@dataclass
-class Order:
-    id: str
-
-
-class CardDeclined(Exception):
-    """What a step raises."""
-
-
-@app.step
-async def charge(order: Order, note: str = "") -> str:
-    """Take the money."""
-    return f"receipt {order.id}{note}"
-
-
-@app.step
-def pack(item: str) -> str:
-    return f"{item} in {threading.current_thread() is not threading.main_thread()}"
-
-
-@app.step
-async def decline(amount: int) -> None:
-    raise CardDeclined(f"no {amount}")
 
 
 async def test_a_step_called_outside_a_run_is_the_function() -> None:
@@ -78,7 +49,7 @@ def test_a_call_nobody_awaits_is_reported_by_name() -> None:
 
 def test_a_step_looks_like_its_function() -> None:
     """Name, docstring, signature and hints are the function's; `fn` is the function."""
-    assert (charge.__name__, charge.__doc__, charge.__module__) == ("charge", "Take the money.", __name__)
+    assert (charge.__name__, charge.__doc__, charge.__module__) == ("charge", "Take the money.", Order.__module__)
     assert list(inspect.signature(charge).parameters) == ["order", "note"]
     assert typing.get_type_hints(charge) == {"order": Order, "note": str, "return": str}
     assert inspect.unwrap(charge) is charge.fn

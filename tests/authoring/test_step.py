@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import functools
-import threading
-from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 
@@ -23,41 +21,14 @@ from outlast.errors import (
     StepFailed,
     ValueTooLarge,
 )
+from tests.authoring.bodies import CardDeclined, Order, app, charge, decline, pack
 from tests.authoring.player import Player
-
-app = Module("")
-
-
-@dataclass
-class Order:
-    id: str
-    items: list[str] = field(default_factory=list)
-
-
-class CardDeclined(Exception):
-    """Rebuilt by the codec."""
-
-
-@app.step
-async def charge(order: Order, note: str = "") -> str:
-    """Take the money."""
-    return f"receipt {order.id}{note}"
-
-
-@app.step
-def pack(item: str) -> str:
-    return f"{item} in {threading.current_thread() is not threading.main_thread()}"
 
 
 @app.step
 async def change(order: Order) -> Order:
     order.items.append("from the step")
     return order
-
-
-@app.step(retries=2)
-async def decline(amount: int) -> None:
-    raise CardDeclined(f"no {amount}")
 
 
 @app.workflow
