@@ -93,6 +93,16 @@ def test_retry_with_work_goes_on_from_what_failed(shop: Path) -> None:
     assert "Only a failed run can be retried, this one is completed" in again.err
 
 
+def test_retry_with_work_joins_a_run_that_was_retried_before(shop: Path) -> None:
+    """`outlast retry` without a worker leaves it queued; the same with --work then works it, instead of refusing."""
+    # SPEC R10
+    call("run", "shop.py:fulfil", "--id", "A-18", "--input", '{"id": "A-18", "amount": -1}')
+    (shop / "mended").touch()
+    assert call("retry", "A-18").code == 0
+    done = call("retry", "A-18", "--work", "shop.py")
+    assert done.code == 0, done.err
+
+
 def test_a_run_that_takes_too_long_is_left_and_kept(shop: Path) -> None:
     """Past --timeout it exits 4, and says how the run stands and how to go on with it."""
     done = call("run", "shop.py:nap", "--id", "N", "--input", "3600", "--timeout", "0.2")

@@ -21,6 +21,7 @@ from outlast.cli.store_choice import app_on, existing_store
 from outlast.cli.target import load_app
 from outlast.cli.watching import Watch, command_line, work_run
 from outlast.core.states import ENDED
+from outlast.errors import RunNotFailed
 from outlast.run import Run
 
 __all__ = ["cancel", "delete", "prune", "resume", "retry"]
@@ -79,7 +80,12 @@ def resume(settings: Settings, /, run_id: str, reason: str | None) -> ExitCode:
 
 @click.command()
 @click.argument("run_id", metavar="RUN")
-@click.option("--work", "target", metavar="MODULE", help="Work it here, with this code, as `outlast run` does.")
+@click.option(
+    "--work",
+    "target",
+    metavar="MODULE",
+    help="Work it here, with this code, as `outlast run` does; also one that goes on already.",
+)
 @click.option(
     "--timeout", type=read_duration, metavar="DURATION", help="With --work: leave the run after this long (exit 4)."
 )
@@ -114,7 +120,12 @@ def retry(
 
         async def begin() -> Run[Any]:
             run = await app.get_run(run_id)
-            await run.retry()
+            try:
+                await run.retry()
+            except RunNotFailed:
+                if (await run.status()).status in ENDED:
+                    raise
+                # retried before, and nobody has worked it: join it
             return run
 
         go_on = command_line("worker", target, url=app.url)
