@@ -8,7 +8,7 @@ import sys
 import pytest
 
 from outlast import Context, Outlast
-from outlast.engine import engine as engine_module
+from outlast.engine import starting as starting_module
 
 
 # SPEC S11
@@ -28,7 +28,7 @@ async def test_a_difference_on_another_python_is_a_version_conflict_that_names_b
         await ctx.sleep("300ms")
         return 1
 
-    monkeypatch.setattr(engine_module, "python_version", lambda: "2.7")
+    monkeypatch.setattr(starting_module, "python_version", lambda: "2.7")
     async with first.worker():
         run = await first.start(moving, id="M-1")
         while not (await run.status()).waiting_on.startswith("sleep"):

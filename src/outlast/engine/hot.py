@@ -295,10 +295,10 @@ class HotRun:
             if not self.running:
                 self.release(None if self.suspended else self.now_us(), self.suspended_on, unfit=self.unfit or None)
             return
-        due, alarm = self.alarm.next_due_us(self.machine), self.alarm
-        if due != alarm.due_us or (
-            due is not None and not alarm.is_set
-        ):  # it may have rung while an entry was in flight
+        alarm = self.alarm
+        due = alarm.next_due_us(self.machine)
+        # It may have rung while an entry was in flight: then it is not set, though for the right time.
+        if due != alarm.due_us or (due is not None and not alarm.is_set):
             if due is not None and due <= self.now_us():
                 self.advance()
                 return
