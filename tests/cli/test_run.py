@@ -98,7 +98,7 @@ def test_retry_with_work_joins_a_run_that_was_retried_before(shop: Path) -> None
     # SPEC R10
     call("run", "shop.py:fulfil", "--id", "A-18", "--input", '{"id": "A-18", "amount": -1}')
     (shop / "mended").touch()
-    assert call("retry", "A-18").code == 0
+    assert call("retry", "A-18", "--store", "sqlite:///shop.db").code == 0
     done = call("retry", "A-18", "--work", "shop.py")
     assert done.code == 0, done.err
 
