@@ -156,6 +156,7 @@ class Writer:
     async def _commit(self, worker_id: str | None, parts: list[Progress]) -> list[Outcome] | StoreError | None:
         """The same bytes until the store has answered; an error where that must be told. None: fenced."""
         delay = FIRST_RETRY_S
+        may_have_landed = False
         while True:
             try:
                 return await self._store.commit(worker_id, parts)
@@ -165,7 +166,7 @@ class Writer:
             except StoreRefused as error:
                 return error
             except PERSISTENT as error:
-                if any(part.effects is not None and part.effects.start is not None for part in parts):
+                if not may_have_landed and any(part.effects and part.effects.start for part in parts):
                     return error
                 _log.error("the store takes nothing, trying again in %.2f s: %s", delay, error)
             except Exception as error:  # noqa: BLE001 - a store's bug must not end the writer of all runs
@@ -173,6 +174,7 @@ class Writer:
                     _log.exception("outlast failed to write %d entries", len(parts))
                     return StoreRefused("", parts[0].uid, f"and nobody foresaw it: {error!r}")
                 _log.warning("the store did not take %d entries, trying again in %.2f s: %s", len(parts), delay, error)
+                may_have_landed = True
                 self._on_trouble()
             if worker_id is not None and worker_id != self.worker_id:
                 return None
