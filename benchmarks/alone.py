@@ -18,6 +18,7 @@ from benchmarks.machine import has_uvloop
 from benchmarks.storage import RowWriter
 from benchmarks.throughput import run_loop
 from outlast import Context, Outlast
+from outlast.cli.collector import collect_seldom
 from outlast.engine.ids import new_uid
 
 __all__ = ["measure"]
@@ -33,6 +34,7 @@ Rounds = list[tuple[list[float], list[float]]]
 
 def measure(plan: Plan, _parent: Parent) -> Report:
     """On both event loops."""
+    collect_seldom()  # as `outlast worker` does
     steps, rounds = (10, 2) if plan.quick else (STEPS, ROUNDS)
     settings = {"workload": f"{rounds} rounds in turns: a run of {steps} steps, then as many commits of one row"}
     report = Report("alone", settings, {}, [])

@@ -22,6 +22,7 @@ from benchmarks.floor import measure_floor
 from benchmarks.machine import has_uvloop
 from benchmarks.storage import Batch, recorded, write_rows, write_same
 from outlast.cli.bench import RunFigures, measure_runs
+from outlast.cli.collector import collect_seldom
 
 __all__ = ["measure", "run_loop"]
 
@@ -76,6 +77,7 @@ class Samples(msgspec.Struct):
 
 def measure(plan: Plan, _parent: Parent) -> Report:
     """Both stores, at each concurrency, on asyncio's own loop and on uvloop."""
+    collect_seldom()  # as `outlast worker` does
     wanted = QUICK_RUNS if plan.quick else RUNS
     loops = ["asyncio", "uvloop"] if has_uvloop() else ["asyncio"]
     report = Report("throughput", _settings(wanted), {}, [])

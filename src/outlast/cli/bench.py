@@ -23,6 +23,7 @@ import msgspec
 from outlast.app import Outlast
 from outlast.authoring.context import Context
 from outlast.authoring.workflow import Workflow
+from outlast.cli import collector
 from outlast.cli.exits import ExitCode
 from outlast.cli.hashseed import fix_hash_seed, reexec_option
 from outlast.cli.logs import set_up_logging
@@ -220,6 +221,7 @@ def bench(settings: Settings, /, *, steps: int, runs: int, concurrency: int, no_
     fix_hash_seed(settings, no_reexec=no_reexec)
     set_up_logging(None, default="error")
     output = settings.output()
+    collector.settle(settings)
     with _store_for_bench(settings.store) as url:
         took = asyncio.run(measure_store(url, batch=concurrency))
         is_ours = settings.store is None

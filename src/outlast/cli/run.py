@@ -8,6 +8,7 @@ import click
 
 from outlast.app import Outlast
 from outlast.authoring.workflow import Workflow
+from outlast.cli import collector
 from outlast.cli.exits import CommandError, ExitCode
 from outlast.cli.hashseed import fix_hash_seed, reexec_option
 from outlast.cli.input import read_input
@@ -68,6 +69,7 @@ def run(settings: Settings, /, target: str, given: str | None, *, no_reexec: boo
         app, workflow = on_store(load_workflow(target), settings.store)
         arguments = _read_arguments(workflow, data)  # wrong input is told before the store is touched
         set_up_logging(options["log_level"], default="warning", is_viewed=not output.as_json)
+        collector.settle(settings)
         start = StartOptions(
             id=options["id_"],
             on_conflict=options["on_conflict"],

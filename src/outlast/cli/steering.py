@@ -12,6 +12,7 @@ from typing import Any, TypeVar
 import click
 
 from outlast.app import Outlast
+from outlast.cli import collector
 from outlast.cli.exits import CommandError, ExitCode
 from outlast.cli.hashseed import fix_hash_seed, reexec_option
 from outlast.cli.logs import log_level_option, set_up_logging
@@ -117,6 +118,7 @@ def retry(
         app = app_on(load_app(target), settings.store)
         existing_store(app.url)
         set_up_logging(log_level, default="warning", is_viewed=not output.as_json)
+        collector.settle(settings)
 
         async def begin() -> Run[Any]:
             run = await app.get_run(run_id)

@@ -9,6 +9,7 @@ from typing import Any
 import click
 
 from outlast.app import Outlast
+from outlast.cli import collector
 from outlast.cli.exits import ExitCode
 from outlast.cli.hashseed import fix_hash_seed, reexec_option
 from outlast.cli.logs import log_level_option, set_up_logging
@@ -60,6 +61,7 @@ def worker(settings: Settings, /, target: str, *, no_reexec: bool, log_level: st
     with output.reserved():
         app = app_on(load_app(target), settings.store)
         set_up_logging(log_level, default="info")
+        collector.settle(settings)
         options["queues"] = options["queues"] or ("default",)
         return run_stoppable(lambda stopping: _work(app, output, stopping, options))
 
