@@ -7,6 +7,7 @@ the function returns is the last of them. Its standard output is the parent's st
 from __future__ import annotations
 
 import importlib
+import logging
 import os
 import subprocess
 import sys
@@ -124,8 +125,18 @@ def say(text: str) -> None:
     print(f"  … {text}", file=sys.stderr, flush=True)
 
 
+class _FirstLine(logging.Formatter):
+    """A warning belongs to what was measured; the stack it may have would bury the rest."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        return f"  ! {record.getMessage().splitlines()[0]}"
+
+
 def main(name: str) -> None:
     """The child's side."""
+    handler = logging.StreamHandler()
+    handler.setFormatter(_FirstLine())
+    logging.getLogger().addHandler(handler)
     output = os.dup(1)
     os.dup2(2, 1)
     module, _, function_name = name.partition(":")
