@@ -33,7 +33,7 @@ from outlast.engine.alarm import Alarm
 from outlast.engine.draft import Draft
 from outlast.engine.ids import new_mark
 from outlast.errors import StoreError
-from outlast.stores.store import Effects, Outcome, Progress, Release, RowChange, Verdict
+from outlast.stores.store import LANDED, Effects, Outcome, Progress, Release, RowChange, Verdict
 from outlast.telemetry.logs import fields, log_outcome_dropped
 
 if TYPE_CHECKING:
@@ -251,7 +251,7 @@ class HotRun:
         if self.on_answer is not None:
             told, self.on_answer = self.on_answer, None
             told(answer)
-        has_landed = isinstance(answer, Outcome) and answer.verdict is Verdict.LANDED
+        has_landed = answer is LANDED or (isinstance(answer, Outcome) and answer.verdict is Verdict.LANDED)
         if self.is_dropped or not has_landed:
             draft.drop(self)
             if not has_landed:
@@ -261,6 +261,7 @@ class HotRun:
         if draft.mark:
             self.seq += 1
             self.mark = draft.mark
+        self.home.landed(self, draft)
         draft.act(self)
         if self.is_loading:
             return

@@ -28,7 +28,6 @@ from outlast.stores.store import (
     Progress,
     Release,
     RowChange,
-    Verdict,
     WorkerRow,
 )
 from outlast.telemetry.logs import fields, log_run_failed
@@ -180,13 +179,12 @@ class HotRuns:
     def submit(self, progress: Progress, run: HotRun, draft: Draft) -> None:
         """Write its entry; the run is told what became of it."""
         self._wakes(run)
-        self.writer.submit(progress, functools.partial(self._answered, run, draft), by=run.owner)
+        self.writer.submit(progress, functools.partial(run.answered, draft), by=run.owner)
 
-    def _answered(self, run: HotRun, draft: Draft, answer: Answer) -> None:
-        landed = isinstance(answer, Outcome) and answer.verdict is Verdict.LANDED
-        run.answered(draft, answer)
+    def landed(self, run: HotRun, draft: Draft) -> None:
+        """Its entry is in the journal: tell who watches."""
         if draft.end is not None or run.uid in self._watched:
-            self._on_moved(run.uid, draft.end if landed else None, False)
+            self._on_moved(run.uid, draft.end, False)
 
     def rests(self, run: HotRun) -> None:
         """It has nothing to do. Without `max_hot` its body goes at once: a replay for each stimulus (paranoid mode)."""

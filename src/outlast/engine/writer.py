@@ -50,6 +50,8 @@ class Writer:
         self._on_fenced = on_fenced
         self._on_trouble = on_trouble
         self._waiting: collections.deque[Part] = collections.deque()
+        self._bytes = 0
+        """Of the entries that wait."""
         self._writing: list[Part] = []
         self._wake = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
@@ -86,6 +88,7 @@ class Writer:
             self._idle.clear()
             self._wake.set()
         self._waiting.append((progress, done, by))
+        self._bytes += len(progress.events)
 
     async def _run(self) -> None:
         while True:
@@ -103,14 +106,15 @@ class Writer:
 
     def _take(self) -> list[Part]:
         waiting = self._waiting
-        if len(waiting) <= MOST_ENTRIES and sum(len(part[0].events) for part in waiting) <= MOST_BYTES:
-            self._waiting = collections.deque()
+        if len(waiting) <= MOST_ENTRIES and self._bytes <= MOST_BYTES:
+            self._waiting, self._bytes = collections.deque(), 0
             return list(waiting)
         taken: list[Part] = []
         size = 0
         while waiting and len(taken) < MOST_ENTRIES and (size < MOST_BYTES or not taken):
             size += len(waiting[0][0].events)
             taken.append(waiting.popleft())
+        self._bytes -= size
         return taken
 
     async def _flush(self, batch: Sequence[Part]) -> None:
