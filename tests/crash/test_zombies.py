@@ -49,6 +49,7 @@ async def _thaw(world: World, app: Outlast, zombie: Proc, heir: Proc) -> None:
     await world.check(app)
 
 
+# SPEC S10
 async def test_frozen_before_a_step_that_must_not_happen_twice(world: World) -> None:
     """An at-most-once step that others have recorded as interrupted is not begun by the worker that was frozen just
     before it."""  # SPEC L4, S10
