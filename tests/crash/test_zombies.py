@@ -52,7 +52,7 @@ async def _thaw(world: World, app: Outlast, zombie: Proc, heir: Proc) -> None:
 # SPEC S10
 async def test_frozen_before_a_step_that_must_not_happen_twice(world: World) -> None:
     """An at-most-once step that others have recorded as interrupted is not begun by the worker that was frozen just
-    before it."""  # SPEC L4, S10
+    before it."""  # SPEC L4
     async with world.client() as app:
         zombie = await _freeze(world, "told-and-not-acted:1", "guarded", 0.01)
         heir = await _take_over(world, app)
