@@ -1,9 +1,12 @@
 """`make bench`: what outlast does on this machine, each figure beside the yardstick it is to be read with.
 
     python benchmarks/run.py [SUBJECT …] [--quick] [--json FILE] [--folder FOLDER]
+    make bench ARGS="throughput alone"
+    make bench ARGS="--json figures.json" && python benchmarks/table.py figures.json    # into docs/figures.md
 
-Each subject runs in a fresh process. The exit status is 0 unless something was *wrong*: a run that was lost, an error.
-A figure that misses its target says so, and is no failure: it may be the machine.
+All of it takes about ten minutes on a machine that does nothing else; `--help` says what the subjects are. Each runs in a
+fresh process. The exit status is 0 unless something was *wrong*: a run that was lost, an error. A figure that misses its
+target says so, and is no failure: it may be the machine.
 """
 
 from __future__ import annotations
@@ -68,8 +71,12 @@ def main() -> int:
 
 
 def _parse() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description="What outlast does on this machine, beside what it could.")
-    parser.add_argument("subjects", nargs="*", metavar="SUBJECT", help=f"of: {', '.join(SUBJECTS)}; default: all")
+    parser = argparse.ArgumentParser(
+        description="What outlast does on this machine, beside what it could.",
+        epilog="\n".join(["subjects:", *(f"  {name:11} {_first_line(measure)}" for name, measure in SUBJECTS.items())]),
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("subjects", nargs="*", metavar="SUBJECT", help="which of those below; default: all")
     parser.add_argument("--quick", action="store_true", help="a smoke test of this program; its figures mean nothing")
     parser.add_argument("--json", metavar="FILE", help="keep the figures; benchmarks/table.py makes Markdown of them")
     parser.add_argument("--folder", help="where the files go, and so on which disk; default: the temporary one")
@@ -78,6 +85,11 @@ def _parse() -> argparse.Namespace:
     if unknown:
         parser.error(f"no such subject: {', '.join(unknown)}; there are {', '.join(SUBJECTS)}")
     return options
+
+
+def _first_line(measure: Callable[[Plan, Parent], Report]) -> str:
+    """Of its module's docstring."""
+    return (sys.modules[measure.__module__].__doc__ or "").partition("\n")[0]
 
 
 def _measure(subject: str, folder: Path, *, quick: bool) -> Report | None:
