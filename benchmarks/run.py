@@ -4,9 +4,9 @@
     make bench ARGS="throughput alone"
     make bench ARGS="--json figures.json" && python benchmarks/table.py figures.json    # into docs/figures.md
 
-All of it takes about ten minutes on a machine that does nothing else; `--help` says what the subjects are. Each runs in a
-fresh process. The exit status is 0 unless something was *wrong*: a run that was lost, an error. A figure that misses its
-target says so, and is no failure: it may be the machine.
+All of it takes about ten minutes on a machine that does nothing else; `--help` says what the subjects are. Each runs in
+a fresh process. The exit status is 0 unless something was *wrong*: a run that was lost, an error. A figure that misses
+its target says so, and is no failure: it may be the machine.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ def main() -> int:
     folder = Path(options.folder or tempfile.gettempdir()).absolute()
     taken = Figures(
         at=datetime.now(UTC).isoformat(timespec="seconds"),
-        command=" ".join(["python", "benchmarks/run.py", *sys.argv[1:]]),
+        command=" ".join(["python benchmarks/run.py", *options.subjects, *(["--quick"] if options.quick else [])]),
         is_quick=options.quick,
         machine=describe_machine(folder),
         reports=[],
