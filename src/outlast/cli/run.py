@@ -60,8 +60,8 @@ def run(settings: Settings, /, target: str, given: str | None, *, no_reexec: boo
     """Start a run of MODULE:WORKFLOW and work it here, shown step by step until it ends.
 
     MODULE is a dotted name or a path to a .py file; :WORKFLOW may be left out where there is only one. An id that is
-    taken joins its run. Ctrl-C leaves the run where it is: it is kept, and can go on at any time. Until the run ends this
-    process is a worker like any other: what else is due in the store it works too.
+    taken joins its run. Ctrl-C leaves the run where it is: it is kept, and can go on at any time. Until the run ends
+    this process is a worker like any other: what else is due in the store it works too.
     """
     fix_hash_seed(settings, no_reexec=no_reexec)
     output = settings.output()
