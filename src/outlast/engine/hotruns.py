@@ -166,6 +166,10 @@ class HotRuns:
         run.is_loading = True
         self.loader.load(run)
 
+    def known(self) -> set[str]:
+        """uids of all that memory knows of: hot, being started, or being released."""
+        return {*self._runs, *self.on_their_way}
+
     async def reconcile(self, owned: Iterable[OwnedRun], worker_id: str) -> None:
         """Adopt what the store says is ours and memory does not know (PROTOCOL F4)."""
         for mine in owned:

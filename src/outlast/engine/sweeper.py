@@ -56,7 +56,9 @@ class Sweeper:
         if tick % REAP_EVERY == 0 and (tick == 0 or (worker.last_look is not None and worker.last_look.dead)):
             await self._reap()
         if tick % RECONCILE_EVERY == RECONCILE_EVERY - 1 or worker.engine.take_trouble():
-            await home.reconcile(await store.list_owned(worker.id), worker.id)
+            known = home.known()  # before asking: thousands may be parked by the time the answer is here
+            owned = [mine for mine in await store.list_owned(worker.id) if mine.uid not in known]
+            await home.reconcile(owned, worker.id)
 
     async def _reap(self) -> None:
         """Make the runs of dead workers due, some at a time."""

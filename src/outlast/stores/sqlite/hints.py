@@ -2,7 +2,7 @@
 
 What this process writes is told by the writer, on the event loop. What others write shows in `PRAGMA data_version`,
 which a small thread asks for while somebody is subscribed. It reads no page of the file: 7 µs, and with the waking of
-the thread 0.1 to 0.2 ms of CPU on a small virtual machine, so under half a minute of one core in an hour. What always
+the thread 0.1 to 0.2 ms of CPU on a small virtual machine, so about a minute of one core in an hour. What always
 holds: a subscriber is called on the event loop, once for all that happened since it was called last; and nothing is
 wrong when it never is.
 """
