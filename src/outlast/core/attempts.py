@@ -25,9 +25,9 @@ __all__ = ["OpenStep", "OpenSteps"]
 class OpenStep:
     """A step without an outcome."""
 
-    __slots__ = ("attempt", "base", "is_waiting", "retry_at")
+    __slots__ = ("attempt", "base", "is_elsewhere", "is_waiting", "retry_at")
 
-    def __init__(self, attempt: int, base: int) -> None:
+    def __init__(self, attempt: int, base: int, *, is_elsewhere: bool = False) -> None:
         self.attempt = attempt
         """Number of the latest attempt on record; `base`: none yet in this budget, it waits for a place."""
         self.base = base
@@ -36,6 +36,8 @@ class OpenStep:
         """It failed, and is due again then."""
         self.is_waiting = False
         """Its latest attempt is over (lost, or failed and due again), and the next one waits for a place."""
+        self.is_elsewhere = is_elsewhere
+        """Its outcome comes as a message: it needs no place here, and keeps no run in memory."""
 
     @property
     def is_begun(self) -> bool:
@@ -56,10 +58,11 @@ class OpenSteps(dict[str, OpenStep]):
         self._highest: dict[str, int] = {}
         """Attempts of steps that a `retry()` dropped: numbers go on from there."""
 
-    def start(self, key: str, attempt: int) -> OpenStep:
+    def start(self, key: str, attempt: int, *, is_elsewhere: bool = False) -> OpenStep:
         """The body called the step. `attempt` 0: it waits for a place."""
         base = self._highest.get(key, 0) if self._highest else 0
-        step = self[key] = OpenStep(max(attempt, base), base if attempt <= base else attempt - 1)
+        begun_base = base if attempt <= base else attempt - 1
+        step = self[key] = OpenStep(max(attempt, base), begun_base, is_elsewhere=is_elsewhere)
         return step
 
     def base_of(self, key: str) -> int:
@@ -69,7 +72,7 @@ class OpenSteps(dict[str, OpenStep]):
     def apply(self, event: Event | Reopening) -> None:
         """Fold one event of a journal."""
         if type(event) is StepStarted:
-            self.start(event.key, event.attempt)
+            self.start(event.key, event.attempt, is_elsewhere=event.is_elsewhere)
         elif type(event) is StepSucceeded or type(event) is StepCancelled:
             self.pop(event.key, None)
         elif type(event) is StepFailed:

@@ -56,6 +56,8 @@ __all__ = [
 ]
 
 NOTHING = msgspec.Raw(b"null")
+ELSEWHERE = frozenset({"child", "unwind"})
+"""Kinds of step that are runs of their own."""
 
 
 class ErrorRecord(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -114,6 +116,10 @@ class StepSucceeded(_Event, frozen=True):
     attempt: int
     value: msgspec.Raw
     began_at: int = 0
+    message: str = ""
+    """Id of the message that told of it; "" for an attempt that executed with its run."""
+    undoable: bool = False
+    """Of a child that completed: it has done what can be undone."""
 
 
 class StepFailed(_Event, frozen=True):
@@ -126,6 +132,8 @@ class StepFailed(_Event, frozen=True):
     error: ErrorRecord
     began_at: int = 0
     retry_at: int | None = None
+    message: str = ""
+    """As in `StepSucceeded`."""
 
 
 class TimerFired(_Event, frozen=True):
@@ -155,11 +163,23 @@ class StepStarted(_Event, frozen=True):
     function: str
     arguments: msgspec.Raw
     kind: str = "step"
-    """`step`, or `closure` for `ctx.do`: a key that changes its kind is another step (SPEC S11)."""
+    """`step`; `closure` for `ctx.do`; `child` for a run of its own, `unwind` for its undoing. A key that changes its
+    kind is another step (SPEC S11)."""
     after: str | None = None
     """Key of the step the body called before this one."""
     attempt: int = 1
     retries: int = 0
+    queue: str = ""
+    """Sent to the workers of this queue; "" for a step that executes with its run."""
+    undo: str = ""
+    """What undoes its success when the run is unwound: name of a compensation, or of the child itself."""
+    compensates: str = ""
+    """Key of the step whose effect this one undoes."""
+
+    @property
+    def is_elsewhere(self) -> bool:
+        """Its outcome comes as a message: it executes as a queued step, or is a run of its own."""
+        return bool(self.queue) or self.kind in ELSEWHERE
 
 
 class StepReused(_Event, frozen=True):

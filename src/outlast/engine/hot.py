@@ -336,7 +336,9 @@ class HotRun:
 
     def may_park(self) -> bool:
         """It is quiet, and none of its steps stands in line for a place."""
-        return self.is_quiet and all(step.retry_at is not None for step in self.steps.values())
+        return self.is_quiet and all(
+            step.retry_at is not None or (step.is_elsewhere and step.is_begun) for step in self.steps.values()
+        )
 
     def release(self, due_us: int | None, waiting_on: str, *, unfit: str | None = None) -> None:
         """Park: the body evicted, the run given up to whoever claims it when it is due."""

@@ -51,9 +51,9 @@ LOST_MESSAGE = "lost"
 """Kind of the message that says a task's attempt is lost, payload `null`. Its id is `key#attempt` too: one of the two
 comes."""
 
-REOPENING = frozenset({"unwind"})
-"""Kinds of message that a *completed* run still takes: it is live and due again, and whoever claims it writes the
-`RunReopened`. Every other message to an ended run is `ended`."""
+REOPENING = {"unwind": RunStatus.COMPLETED, "retry": RunStatus.FAILED}
+"""Kinds of message that an ended run of this status still takes: it is live and due again, and whoever claims it writes
+the `RunReopened`. Every other message to an ended run is `ended`."""
 
 
 def recovery_delay_us(recoveries: int) -> int:

@@ -142,6 +142,22 @@ async def test_an_unwind_is_sent_in_the_parents_entry(store: Store, worker: str,
     assert await claim(store, other) == ["c"]
 
 
+# SPEC R10
+async def test_a_failed_run_takes_the_call_to_go_on(store: Store, worker: str):
+    """The message `retry`, which a parent sends with its own, makes a failed run live and due, and no other."""
+    await own(store, worker, "r", "done")
+    await land(store, worker, end("r", status=FAILED), end("done"))
+    assert (await store.send("r", message("u", "retry"))).verdict == "sent"
+    assert (await store.send("done", message("u", "retry"))).verdict == "ended"
+    row = await row_of(store, "r")
+    assert (row.live, row.status) == (True, FAILED)
+    assert await claim(store, worker) == ["r"]
+    reopening = RowChange(status=RunStatus.RUNNING, reopened=True)
+    await land(store, worker, entry("r", 2, consumed=(1,), row=reopening))
+    row = await row_of(store, "r")
+    assert (row.status, row.owner, row.finished_at) == (RunStatus.RUNNING, worker, None)
+
+
 @pytest.mark.parametrize("status", [FAILED, RunStatus.CANCELLED, RunStatus.COMPENSATED])
 async def test_only_a_completed_run_is_told_to_unwind(store: Store, worker: str, status: RunStatus):
     """Other ends absorb: there is nothing to undo."""

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from outlast.core.states import RunStatus
 from outlast.stores.store import REOPENING
 
 if TYPE_CHECKING:
@@ -42,7 +41,7 @@ class Fences:
 
     def takes_message(self, run: Run, kind: str) -> bool:
         """A run that ended takes no message, but a completed one the call to undo itself [F20, F28]."""
-        return run.live or (run.status is RunStatus.COMPLETED and kind in REOPENING)
+        return run.live or REOPENING.get(kind) is run.status
 
     def sweeps_inbox(self, run: Run) -> bool:  # noqa: ARG002 - a rule may look at the run it is for
         """The end of a run leaves no message behind whose sender would wait for ever [F20]."""

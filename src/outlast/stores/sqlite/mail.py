@@ -9,7 +9,6 @@ from __future__ import annotations
 import collections
 from typing import TYPE_CHECKING
 
-from outlast.core.states import RunStatus
 from outlast.errors import InboxFull
 from outlast.stores.sqlite.statements import load_statements
 from outlast.stores.store import INBOX_LIMIT, REOPENING, Inbox, Message, Send, Sent
@@ -51,8 +50,8 @@ def deliver(tx: Transaction, sends: Sequence[Send], *, limit: int | None = None)
             answers.append(Sent("missing"))
             continue
         live, status, _, name = recipients[to]
-        reopens = message.kind in REOPENING
-        if not (live or to in reopened or (reopens and status == RunStatus.COMPLETED)):
+        reopens = REOPENING.get(message.kind) == status
+        if not (live or to in reopened or reopens):
             answers.append(Sent("ended", to))
         elif (no := known.get((to, message.id))) is not None:
             answers.append(Sent("duplicate", to, no))
