@@ -15,7 +15,7 @@ import pytest
 from outlast.core.states import RunStatus
 from outlast.stores.sqlite import SqliteStore, runs
 from outlast.stores.sqlite.listing import write_query
-from outlast.stores.sqlite.migrate import list_migrations
+from outlast.stores.sqlite.migrate import list_migrations, split
 from outlast.stores.sqlite.statements import Statement, load_statements
 from outlast.stores.store import Effects, NewRun, Progress, RowChange, RunQuery
 from tests.stores.contract.writing import HOUR, claim, claiming, register
@@ -37,7 +37,7 @@ def database() -> Iterator[sqlite3.Connection]:
     """A store's tables, empty."""
     connection = sqlite3.connect(":memory:", isolation_level=None)
     for migration in list_migrations():
-        for statement in migration.statements():
+        for statement in split(migration):
             connection.execute(statement)
     yield connection
     connection.close()

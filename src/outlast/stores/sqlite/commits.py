@@ -12,9 +12,8 @@ from functools import partial
 from operator import itemgetter
 from typing import TYPE_CHECKING
 
+from outlast.stores.judging import Facts, Judge
 from outlast.stores.sqlite.effects import apply, start_runs
-from outlast.stores.sqlite.errors import check_text
-from outlast.stores.sqlite.judging import Judge
 from outlast.stores.sqlite.statements import load_statements
 from outlast.stores.sqlite.transaction import Again, Quick
 from outlast.stores.sqlite.workers import require_lease
@@ -24,11 +23,12 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from outlast.stores.sqlite.transaction import Row, Transaction
-    from outlast.stores.store import Effects, Outcome, Progress
+    from outlast.stores.store import Outcome, Progress
 
-__all__ = ["check_batch", "plan_plain", "prepare_commit"]
+__all__ = ["plan_plain", "prepare_commit"]
 
 _sql = load_statements("journal")
+_runs = load_statements("runs")
 
 _UID = itemgetter(0)
 
@@ -65,18 +65,6 @@ def prepare_commit(
     return partial(_commit_at_its_word, worker, batch)
 
 
-def check_batch(url: str, worker: str | None, batch: Sequence[Progress]) -> None:
-    """Refuse what no store can take, before it is in company.
-
-    Raises `StoreRefused`; `ValueError` for a client that writes what only an owner may."""
-    for progress in batch:
-        effects = progress.effects
-        if worker is None and (effects is None or (effects.start is None and effects.unowned is None)):
-            raise ValueError(f"a client may only start a run or write with `unowned`: run {progress.uid}")
-        if effects is not None:
-            check_text(url, progress.uid, _iter_texts(progress.uid, effects))
-
-
 def _commit_at_its_word(worker: str | None, batch: Sequence[Progress], tx: Transaction) -> list[Outcome]:
     if not _land(tx, worker, batch, set()):
         raise Again(partial(_commit_judged, worker, batch))
@@ -87,7 +75,7 @@ def _commit_judged(worker: str | None, batch: Sequence[Progress], tx: Transactio
     """Land what may, and say of the rest why it may not."""
     if worker is not None:
         require_lease(tx, worker)
-    judge = Judge(tx, batch)
+    judge = Judge(_read_facts(tx, batch))
     known = set(judge.known)
     outcomes = [judge.judge(progress) for progress in batch]
     winners = [progress for progress, outcome in zip(batch, outcomes, strict=True) if outcome is None]
@@ -95,6 +83,17 @@ def _commit_judged(worker: str | None, batch: Sequence[Progress], tx: Transactio
         uids = ", ".join(progress.uid for progress in winners)
         raise AssertionError(f"what was judged to land did not: runs {uids}")
     return [LANDED if outcome is None else outcome for outcome in outcomes]
+
+
+def _read_facts(tx: Transaction, batch: Sequence[Progress]) -> Facts:
+    """All that can matter."""
+    facts = Facts(batch)
+    facts.fill(
+        tx.fetch_rows(_sql["fetch_marks"], [*facts.positions]),
+        tx.fetch_rows(_runs["fetch_states"], [(uid,) for uid in facts.uids]),
+        tx.fetch_rows(_runs["fetch_holders"], [(name,) for name in facts.ids]) if facts.ids else [],
+    )
+    return facts
 
 
 def _land(tx: Transaction, worker: str | None, batch: Sequence[Progress], known: set[str]) -> bool:
@@ -138,22 +137,3 @@ def _to_row(progress: Progress) -> Row:
     is_first = progress.effects is not None and progress.effects.start is not None
     prev = None if is_first else progress.prev
     return progress.uid, progress.seq, progress.at, progress.mark, progress.events, prev
-
-
-def _iter_texts(uid: str, effects: Effects) -> Iterator[str | None]:
-    """Everything of these effects that is stored as text."""
-    yield uid
-    if effects.start is not None:
-        new = effects.start
-        yield from (new.id, new.workflow, new.version, new.queue, new.parent, new.root, new.user, new.trace)
-    for send in effects.sends:
-        yield from (send.to, send.message.id, send.message.kind)
-    for child in effects.children:
-        if child.effects is not None:
-            yield from _iter_texts(child.uid, child.effects)
-    for task in effects.tasks:
-        yield from (task.key, task.queue, task.function)
-    for wait in effects.waits_opened:
-        yield from (wait.key, wait.kind, wait.name)
-    if effects.row is not None:
-        yield from (effects.row.waiting_on, effects.row.unfit)

@@ -22,11 +22,9 @@ from outlast.errors import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
     from outlast.stores.sqlite.connection import Settings
 
-__all__ = ["NOT_STORABLE", "check_text", "describe_holder", "is_busy", "to_store_error"]
+__all__ = ["NOT_STORABLE", "describe_holder", "is_busy", "to_store_error"]
 
 NOT_STORABLE = (
     OverflowError,
@@ -42,21 +40,6 @@ _WRITE_LOCK_BYTE = 120
 """Of the file `-shm`: who holds it is writing."""
 
 _FROZEN = {"T": ", which is stopped", "t": ", which is stopped by a debugger", "D": ", which waits for its disk"}
-
-
-def check_text(url: str, uid: str, values: Iterable[str | None]) -> None:
-    """A NUL would end a text early for much that reads it; half of a surrogate pair has no encoding.
-
-    Raises `StoreRefused`, naming the run."""
-    for value in values:
-        if value is None or (value.isascii() and "\0" not in value):
-            continue
-        if "\0" in value:
-            raise StoreRefused(url, uid, f"a text with a NUL character: {value[:80]!r}")
-        try:
-            value.encode()
-        except UnicodeEncodeError as error:
-            raise StoreRefused(url, uid, f"a text with half of a surrogate pair: {value[:80]!r}") from error
 
 
 def is_busy(error: sqlite3.Error) -> bool:

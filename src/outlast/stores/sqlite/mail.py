@@ -6,12 +6,12 @@ commits without a gap; and a run nobody owns that gets a message is due.
 
 from __future__ import annotations
 
-import collections
 from typing import TYPE_CHECKING
 
 from outlast.errors import InboxFull
+from outlast.stores.delivery import Recipient, plan_delivery
 from outlast.stores.sqlite.statements import load_statements
-from outlast.stores.store import INBOX_LIMIT, REOPENING, Inbox, Message, Send, Sent
+from outlast.stores.store import INBOX_LIMIT, Inbox, Message, Send, Sent
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -36,38 +36,20 @@ def deliver(tx: Transaction, sends: Sequence[Send], *, limit: int | None = None)
     Raises `InboxFull` for a recipient with `limit` messages unread. Without: what runs and tasks send is never
     refused, for it would be lost."""
     uids = dict.fromkeys(each.to for each in sends)
-    recipients = {row[0]: row[1:] for row in tx.fetch_rows(_sql["fetch_recipients"], [(uid,) for uid in uids])}
+    found = tx.fetch_rows(_sql["fetch_recipients"], [(uid,) for uid in uids])
+    recipients = {uid: Recipient(bool(live), status, mail, name) for uid, live, status, mail, name in found}
     pairs = [(each.to, each.message.id) for each in sends if each.to in recipients]
     rows = tx.fetch_rows(_sql["fetch_known"], pairs) if pairs else []
-    known = {(to, message_id): no for to, message_id, no in rows}
-    last = {uid: mail for uid, (_, _, mail, _) in recipients.items()}
-    reopened: set[str] = set()
-    answers: list[Sent] = []
-    delivered = []
-    for each in sends:
-        to, message = each.to, each.message
-        if to not in recipients:
-            answers.append(Sent("missing"))
-            continue
-        live, status, _, name = recipients[to]
-        reopens = REOPENING.get(message.kind) == status
-        if not (live or to in reopened or reopens):
-            answers.append(Sent("ended", to))
-        elif (no := known.get((to, message.id))) is not None:
-            answers.append(Sent("duplicate", to, no))
-        else:
-            if limit is not None:
-                _check_room(tx, to, name, last[to], limit)
-            if reopens:
-                reopened.add(to)
-            no = last[to] = known[to, message.id] = last[to] + 1
-            delivered.append((to, no, message.id, message.kind, message.payload))
-            answers.append(Sent("sent", to, no))
-    if delivered:
-        counts = collections.Counter(row[0] for row in delivered)
-        tx.run_rows(_sql["raise_mail"], [(uid, n, uid in reopened) for uid, n in counts.items()], (tx.now,))
-        tx.run_rows(_sql["insert_messages"], delivered, (tx.now,))
-    return answers
+    delivery = plan_delivery(
+        sends,
+        recipients,
+        {(to, message_id): no for to, message_id, no in rows},
+        None if limit is None else lambda to, name, mail: _check_room(tx, to, name, mail, limit),
+    )
+    if delivery.messages:
+        tx.run_rows(_sql["raise_mail"], delivery.raised, (tx.now,))
+        tx.run_rows(_sql["insert_messages"], delivery.messages, (tx.now,))
+    return delivery.answers
 
 
 def _check_room(tx: Transaction, uid: str, name: str, mail: int, limit: int) -> None:

@@ -6,21 +6,20 @@ that migrate at once wait for each other; and a migration that was applied is ne
 
 from __future__ import annotations
 
-import hashlib
 import sqlite3
-from dataclasses import dataclass
-from functools import cache
-from importlib import resources
 from typing import TYPE_CHECKING
 
-from outlast.errors import InvalidSetting, SchemaTooNew, StoreCorrupt
+from outlast.errors import InvalidSetting
+from outlast.stores import sql_files
+from outlast.stores.sql_files import find_pending
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from outlast.stores.sql_files import Migration
     from outlast.stores.sqlite.connection import Settings
 
-__all__ = ["APPLICATION_ID", "check_file", "list_migrations", "migrate"]
+__all__ = ["APPLICATION_ID", "check_file", "list_migrations", "migrate", "split"]
 
 APPLICATION_ID = int.from_bytes(b"OUTL", "big")
 """In the file's header; `file shop.db` shows it. A file with tables and without it is somebody else's."""
@@ -33,49 +32,20 @@ _TABLE = """create table migrations (
 )"""
 
 
-@dataclass(frozen=True)
-class Migration:
-    """One step of the schema, from `migrations/<number>_<name>.sql`."""
-
-    number: int
-    name: str
-    sql: str
-
-    @property
-    def checksum(self) -> str:
-        """Of the statements; comments may be mended."""
-        return hashlib.sha256("\n".join(self.statements()).encode()).hexdigest()
-
-    def statements(self) -> Iterator[str]:
-        """One by one: `executescript` would commit first."""
-        begun: list[str] = []
-        for line in self.sql.splitlines():
-            code = line.partition("--")[0].rstrip()
-            if code:
-                begun.append(code)
-            if code.endswith(";") and sqlite3.complete_statement(statement := "\n".join(begun)):
-                yield statement
-                begun.clear()
-        assert not begun, f"migration {self.number} does not end with a semicolon"
-
-
-@cache
 def list_migrations() -> tuple[Migration, ...]:
-    """All that this release knows, in order, without a gap."""
-    files = sorted(
-        (
-            path
-            for path in resources.files("outlast.stores.sqlite").joinpath("migrations").iterdir()
-            if path.name.endswith(".sql")
-        ),
-        key=lambda path: path.name,
-    )
-    found = []
-    for file in files:
-        number, _, name = file.name.removesuffix(".sql").partition("_")
-        found.append(Migration(int(number), name, file.read_text(encoding="utf-8")))
-    assert [migration.number for migration in found] == list(range(1, len(found) + 1))
-    return tuple(found)
+    """All that this release knows, in order."""
+    return sql_files.list_migrations("outlast.stores.sqlite")
+
+
+def split(migration: Migration) -> Iterator[str]:
+    """Its statements one by one: `executescript` would commit first."""
+    begun: list[str] = []
+    for line in migration.code:
+        begun.append(line)
+        if line.endswith(";") and sqlite3.complete_statement(statement := "\n".join(begun)):
+            yield statement
+            begun.clear()
+    assert not begun, f"migration {migration.number} does not end with a semicolon"
 
 
 def check_file(connection: sqlite3.Connection, settings: Settings) -> None:
@@ -95,22 +65,12 @@ def migrate(connection: sqlite3.Connection, settings: Settings, now_us: int) -> 
     """Bring the schema up to date, in the write transaction that the caller began.
 
     Raises `SchemaTooNew`, and `StoreCorrupt` for a migration that is not the one this release knows."""
-    known = list_migrations()
     if not connection.execute("select 1 from sqlite_master where name = 'migrations'").fetchall():
         connection.execute(f"pragma application_id = {APPLICATION_ID}")
         connection.execute(_TABLE)
-    rows = connection.execute("select number, name, checksum from migrations order by number").fetchall()
-    if rows and rows[-1][0] > known[-1].number:
-        raise SchemaTooNew(settings.url, rows[-1][0], known[-1].number)
-    for (number, name, checksum), migration in zip(rows, known, strict=False):
-        if (number, checksum) != (migration.number, migration.checksum):
-            raise StoreCorrupt(
-                settings.url,
-                f"migration {number} ({name}) was applied in another wording than this release's: was it edited, "
-                "or the file made by a development version?",
-            )
-    for migration in known[len(rows) :]:
-        for statement in migration.statements():
+    applied = connection.execute("select number, name, checksum from migrations order by number").fetchall()
+    for migration in find_pending(settings.url, applied, list_migrations()):
+        for statement in split(migration):
             connection.execute(statement)
         connection.execute(
             "insert into migrations (number, name, checksum, applied_at) values (?, ?, ?, ?)",

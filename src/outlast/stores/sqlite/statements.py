@@ -1,7 +1,5 @@
 """The SQL of `sql/*.sql`, each statement with its name and a sentence. Layer: stores (sqlite).
 
-A file is a row of statements, each headed by `-- name: insert_messages` and a comment that says what it is for.
-
 A statement with `:rows` is one over many rows at once: its `rows(uid, no)` names their columns, and `:rows` stands for
 their values. It is written out for some sizes only, and filled up with rows of NULLs that it must pass over; so a few
 prepared statements serve every size of group. Why not `executemany`: there every row gives Python's lock away and has
@@ -12,9 +10,10 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_left
-from importlib import resources
 from itertools import chain
 from typing import TYPE_CHECKING, TypeAlias
+
+from outlast.stores.sql_files import read_statements
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -24,7 +23,6 @@ __all__ = ["Parameters", "Statement", "Value", "load_statements"]
 Value: TypeAlias = str | int | bytes | None
 Parameters: TypeAlias = "Sequence[Value] | Mapping[str, object]"
 
-_NAME = re.compile(r"^-- name: (\w+)$", re.MULTILINE)
 _COLUMNS = re.compile(r"\brows ?\(([\w,\s]+)\)")
 _MARK = ":rows"
 
@@ -68,17 +66,12 @@ class Statement:
 
 def load_statements(name: str) -> dict[str, Statement]:
     """All statements of `sql/<name>.sql`, by name."""
-    text = resources.files("outlast.stores.sqlite").joinpath("sql", f"{name}.sql").read_text(encoding="utf-8")
-    _, *parts = _NAME.split(text)
-    return {head: _parse(head, body) for head, body in zip(parts[::2], parts[1::2], strict=True)}
+    texts = read_statements("outlast.stores.sqlite", name)
+    return {head: _parse(head, purpose, sql) for head, (purpose, sql) in texts.items()}
 
 
-def _parse(name: str, body: str) -> Statement:
-    lines = body.strip().splitlines()
-    purpose = " ".join(line.removeprefix("--").strip() for line in lines if line.startswith("--"))
-    sql = "\n".join(line for line in lines if not line.startswith("--")).strip().removesuffix(";")
+def _parse(name: str, purpose: str, sql: str) -> Statement:
     columns = _COLUMNS.search(sql)
     has_rows = _MARK in sql
-    assert purpose, f"{name} does not say what it is for"
     assert has_rows == (columns is not None), f"{name} must name the columns of its rows, and use them"
     return Statement(name, purpose, sql, len(columns[1].split(",")) if columns else 0)

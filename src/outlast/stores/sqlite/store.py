@@ -14,9 +14,9 @@ from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 
 from outlast.errors import InvalidSetting, StoreRefused, StoreUnavailable
+from outlast.stores.checking import check_batch, check_text
 from outlast.stores.sqlite import commits, listing, mail, runs, tasks, workers
 from outlast.stores.sqlite.connection import parse_url
-from outlast.stores.sqlite.errors import check_text
 from outlast.stores.sqlite.hints import Hints
 from outlast.stores.sqlite.reader import Readers
 from outlast.stores.sqlite.transaction import wall_clock_us
@@ -153,7 +153,7 @@ class SqliteStore:
         self._check()
         quick = None if worker_id is None else commits.plan_plain(worker_id, batch)
         if quick is None:
-            commits.check_batch(self.url, worker_id, batch)
+            check_batch(self.url, worker_id, batch)
         work = commits.prepare_commit(worker_id, batch, is_plain=quick is not None)
         try:
             return await self._writer.submit(work, quick=quick, weight=len(batch), tells=quick is None)

@@ -1,47 +1,63 @@
-"""Why a part of a batch may not land, when not all of it did. Layer: stores (sqlite).
+"""What may land of a batch, and why the rest may not. Layer: stores.
 
-What always holds: nothing is changed here; and the parts are judged as if each landed before the next is looked at.
+For backends that read first what a judgement needs, in the transaction in which it has to hold. What always holds:
+nothing is changed or read here; and the parts are judged as if each landed before the next is looked at.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from outlast.stores.sqlite.statements import load_statements
-from outlast.stores.store import LANDED, REFUSED, STALE, Effects, Outcome, Verdict
+from outlast.stores.progress import LANDED, REFUSED, STALE, Effects, Outcome, Verdict
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from outlast.core.states import RunStatus
-    from outlast.stores.sqlite.transaction import Transaction
-    from outlast.stores.store import NewRun, Progress
+    from outlast.stores.progress import NewRun, Progress
 
-__all__ = ["Judge"]
-
-_journal = load_statements("journal")
-_runs = load_statements("runs")
+__all__ = ["Facts", "Judge"]
 
 _NOTHING = Effects()
 
 
-class Judge:
-    """Of one batch, in its transaction. `known` are the uids that are there, or will be as far as was judged."""
+class Facts:
+    """What judging a batch needs to know: of which positions the marks, which runs, and who holds which ids."""
 
-    def __init__(self, tx: Transaction, batch: Sequence[Progress]) -> None:
-        """Read all that can matter."""
+    def __init__(self, batch: Sequence[Progress]) -> None:
+        """Says what to read; `fill` takes the answers."""
         starts = [start for progress in batch for start in _iter_starts(progress)]
-        children = {uid for uid, _ in starts} - {progress.uid for progress in batch}
-        positions = {(each.uid, seq) for each in batch for seq in (each.seq, each.seq - 1) if seq >= 0}
-        positions |= {(uid, 0) for uid in children}
-        uids = [(uid,) for uid in {each.uid for each in batch} | children]
-        self._marks = {(uid, seq): mark for uid, seq, mark in tx.fetch_rows(_journal["fetch_marks"], [*positions])}
-        self._runs = {uid: (owner, status) for uid, owner, status in tx.fetch_rows(_runs["fetch_states"], uids)}
-        ids = [(name,) for name in {new.id for _, new in starts}]
-        holders = tx.fetch_rows(_runs["fetch_holders"], ids) if ids else []
-        self._holders = {name: (uid, bool(live)) for name, uid, live in holders}
+        self.children = {uid for uid, _ in starts} - {progress.uid for progress in batch}
+        self.positions = {(each.uid, seq) for each in batch for seq in (each.seq, each.seq - 1) if seq >= 0}
+        self.positions |= {(uid, 0) for uid in self.children}
+        self.uids = {each.uid for each in batch} | self.children
+        self.ids = {new.id for _, new in starts}
+        self.marks: dict[tuple[str, int], int] = {}
+        self.runs: dict[str, tuple[str | None, str]] = {}
+        self.holders: dict[str, tuple[str, bool]] = {}
+
+    def fill(
+        self,
+        marks: Iterable[tuple[str, int, int]],
+        runs: Iterable[tuple[str, str | None, str]],
+        holders: Iterable[tuple[str, str, bool]],
+    ) -> None:
+        """Rows of (uid, position, mark), of (uid, owner, status), and of (id, uid of its holder, whether that lives);
+        where there is none, there is no row."""
+        self.marks = {(uid, seq): mark for uid, seq, mark in marks}
+        self.runs = {uid: (owner, status) for uid, owner, status in runs}
+        self.holders = {name: (uid, bool(live)) for name, uid, live in holders}
+
+
+class Judge:
+    """Of one batch. `known` are the uids that are there, or will be as far as was judged."""
+
+    def __init__(self, facts: Facts) -> None:
+        self._marks = facts.marks
+        self._runs = facts.runs
+        self._holders = dict(facts.holders)
         # The journal of a deleted child may still be there; it keeps its uid from being used again.
-        self.known = set(self._runs) | {uid for uid in children if (uid, 0) in self._marks}
+        self.known = set(facts.runs) | {uid for uid in facts.children if (uid, 0) in facts.marks}
 
     def judge(self, progress: Progress) -> Outcome | None:
         """Its outcome when nothing of it may happen, or all of it has; None: it is to land."""
