@@ -2,6 +2,9 @@
 
 The product has no hooks for this. A point wraps one function of the engine or the store in the worker's own process and
 kills it with SIGKILL on the n-th passing, before or behind that function: nothing is flushed, no `finally` runs.
+
+A process can be frozen there instead. One frozen inside a write holds the file, and with it everybody, until it thaws;
+so a point on one thread waits until no other is inside a write. Only a point inside the write itself freezes it there.
 """
 
 from __future__ import annotations
@@ -10,6 +13,7 @@ import functools
 import os
 import signal
 import sqlite3
+import threading
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -63,7 +67,29 @@ def _carries(events: bool) -> Callable[..., bool]:
 
 
 class _Connection(sqlite3.Connection):
-    """Every connection of a worker that is to die, so that the moments around COMMIT have a name."""
+    """Every connection of a worker that is to die, so that the moments around COMMIT have a name.
+
+    Its thread has `writing` while it executes a statement, and from BEGIN to the end of the transaction: whoever else
+    gets it knows that this process holds no lock of the file's."""
+
+    writing = threading.RLock()
+    _is_open = False
+
+    def execute(self, *args: Any) -> sqlite3.Cursor:
+        if not self._is_open:
+            self.writing.acquire()
+        try:
+            return super().execute(*args)
+        finally:
+            self._is_open = self.in_transaction
+            if not self._is_open:
+                self.writing.release()
+
+    def close(self) -> None:
+        super().close()
+        if self._is_open:
+            self._is_open = False
+            self.writing.release()
 
 
 POINTS: dict[str, Point] = {
@@ -152,7 +178,7 @@ def install(spec: str, deaths: AppendFile) -> None:
     somebody thaws it. It says so in `deaths` with its last breath."""
     name, count, what = [*spec.split(":"), "kill"][:3]
     point = POINTS[name]
-    if point.owner is _Connection:
+    if point.owner is _Connection or what == "stop":
         sqlite3.connect = functools.partial(connect_plainly, factory=_Connection)  # type: ignore[assignment]
     left = int(count)
 
@@ -161,7 +187,11 @@ def install(spec: str, deaths: AppendFile) -> None:
         left -= 1
         if left == 0:
             deaths.append({"point": name, "pid": os.getpid()})
-            os.kill(os.getpid(), signal.SIGSTOP if what == "stop" else signal.SIGKILL)
+            if what == "stop":
+                with _Connection.writing:
+                    signal.pthread_kill(threading.get_ident(), signal.SIGSTOP)
+            else:
+                os.kill(os.getpid(), signal.SIGKILL)
 
     inner = getattr(point.owner, point.function)
     if name == "between-two-reaps":
