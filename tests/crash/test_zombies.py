@@ -12,7 +12,7 @@ from tests.crash.world import Proc, World, until
 
 pytestmark = [pytest.mark.process, pytest.mark.timeout(90)]
 
-LEASE_S = 0.6
+LEASE_S = 1.0
 LOST = "lost its lease"
 DROPPED = "is dropped"
 
@@ -45,7 +45,8 @@ async def _thaw(world: World, app: Outlast, zombie: Proc, heir: Proc) -> None:
     await until(lambda: len(world.marks(row.uid)) == 2, "the zombie works again")
     assert {mark.pid for mark in world.marks(row.uid)} == {zombie.pid}
     await world.all_ended(app)
-    assert len(world.warnings(zombie.pid, LOST)) == 1
+    lost = [warning["text"] for warning in world.warnings(zombie.pid, LOST)]
+    assert len(lost) == len({*lost}), "an incarnation says so once; on a busy machine the next may lose its own"
     await world.check(app)
 
 
