@@ -37,6 +37,7 @@ from outlast.run.options import (
 from outlast.run.records import RunPage, WorkerInfo, WorkSummary
 from outlast.stores.open import open_store
 from outlast.telemetry.logs import ENGINE
+from outlast.telemetry.observer import Observers
 
 __all__ = ["Outlast"]
 
@@ -62,6 +63,7 @@ class Outlast(Module):
         self.dev = dev if dev is not None else os.environ.get("OUTLAST_DEV", "").lower() in YES
         self._executors: dict[str, Executor] = {}
         self._store = open_store(self.url)
+        self._observers = Observers()
         self._engine: Engine | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self._users = 0
@@ -111,7 +113,7 @@ class Outlast(Module):
             self._forget_unused()
 
     def _make_engine(self) -> Engine:
-        return Engine(self._store, self, dev=self.dev, executors=self._executors, log=ENGINE)
+        return Engine(self._store, self, dev=self.dev, executors=self._executors, log=ENGINE, observers=self._observers)
 
     def _forget_unused(self) -> None:
         if self._users == 0:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import importlib
 import logging
 
 import pytest
@@ -102,4 +103,31 @@ async def test_a_handler_that_raises_costs_no_run(capsys):
             assert await run.result(timeout=10) == "done"
     finally:
         logging.getLogger("outlast").removeHandler(broken)
+    assert "no room for logs" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("module", "name"),
+    [
+        ("outlast.engine.writer", "outlast.writer"),
+        ("outlast.engine.heartbeat", "outlast.lease"),
+        ("outlast.stores.sqlite.writer", "outlast.stores.sqlite"),
+        ("outlast.stores.sqlite.session", "outlast.stores.sqlite"),
+        ("outlast.stores.sqlite.checkpoint", "outlast.stores.sqlite"),
+        ("outlast.stores.sqlite.hints", "outlast.stores.sqlite"),
+        ("outlast.telemetry.observer", "outlast.telemetry"),
+    ],
+)
+def test_no_logger_of_the_engine_lets_a_broken_filter_out(module, name, capsys):
+    """A thread that keeps the lease, or the writer of all runs, must not end for a line that cannot be written."""
+
+    def refuse(record: logging.LogRecord) -> bool:
+        raise RuntimeError("no room for logs")
+
+    log = importlib.import_module(module)._log
+    logging.getLogger(name).addFilter(refuse)
+    try:
+        log.error("something")
+    finally:
+        logging.getLogger(name).removeFilter(refuse)
     assert "no room for logs" in capsys.readouterr().err

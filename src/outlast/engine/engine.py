@@ -37,6 +37,7 @@ from outlast.stores.store import (
     Effects,
     Entry,
     NewMessage,
+    Outcome,
     Progress,
     RowChange,
     RunRow,
@@ -44,6 +45,7 @@ from outlast.stores.store import (
     Store,
     Verdict,
 )
+from outlast.telemetry.observer import Observers
 
 if TYPE_CHECKING:
     from outlast.authoring.module import Module
@@ -56,7 +58,14 @@ class Engine:
     """One for each app; opened and closed by reference count."""
 
     def __init__(
-        self, store: Store, registry: Module, *, dev: bool, executors: Mapping[str, Executor], log: logging.Logger
+        self,
+        store: Store,
+        registry: Module,
+        *,
+        dev: bool,
+        executors: Mapping[str, Executor],
+        log: logging.Logger,
+        observers: Observers | None = None,
     ) -> None:
         self.store = store
         self.registry = registry
@@ -64,7 +73,8 @@ class Engine:
         self.executors = executors
         self.log = log
         self.clock = StoreClock()
-        self.writer = Writer(store, self._on_fenced, self.trouble)
+        self.observers = Observers() if observers is None else observers
+        self.writer = Writer(store, self._on_fenced, self.trouble, self.observers)
         self.worker: Worker | None = None
         self.changes = Changes(store, self._is_hot)
         self._starter = Starter(self)
@@ -204,7 +214,7 @@ class Engine:
                 row=RowChange(status=RunStatus.QUEUED, waiting_on="", error=b"", reopened=True),
             )
             progress = Progress(row.uid, last.seq + 1, at, new_mark(), last.mark, encode_events([reopened]), effects)
-            outcome = (await self.store.commit(None, [progress]))[0]
+            outcome = await self.commit_alone(progress)
             # CRASH: the run is due again, and whoever asked does not know. [test_killed_at[reopened-and-not-told]]
             if outcome.verdict is Verdict.LANDED:
                 self.changes.moved(row.uid, None)
@@ -213,6 +223,12 @@ class Engine:
                 return
             row = await self.get_row(row.uid)
         raise RunNotFailed(row.id, row.status)
+
+    async def commit_alone(self, progress: Progress) -> Outcome:
+        """Write an entry as a client, beside the writer: for runs nobody owns. Raises what `Store.commit` does."""
+        answers = await self.store.commit(None, [progress])
+        self.writer.report([progress], answers)
+        return answers[0]
 
     # --- working ------------------------------------------------------------------------------------------------------
 

@@ -7,16 +7,16 @@ that lapsed never revives: the worker comes back under a new id (F5).
 
 from __future__ import annotations
 
-import logging
 import threading
 from collections.abc import Callable
 
 from outlast.engine.clock import StoreClock, boottime_us
 from outlast.stores.store import Store
+from outlast.telemetry.logs import unfailing
 
 __all__ = ["Heartbeat"]
 
-_log = logging.getLogger("outlast.lease")
+_log = unfailing("outlast.lease")
 
 
 class Heartbeat(threading.Thread):

@@ -31,6 +31,7 @@ from outlast.stores.store import (
     WorkerRow,
 )
 from outlast.telemetry.logs import fields, log_run_failed
+from outlast.telemetry.observer import Observers
 
 if TYPE_CHECKING:
     from outlast.authoring.module import Module
@@ -71,6 +72,7 @@ class HotRuns:
         on_moved: Callable[[str, Command | None, bool], None],
         watched: Container[str],
         on_claimable: Callable[[], None],
+        observers: Observers,
     ) -> None:
         """`on_moved(uid, end, left)` is told of every entry that landed, and of a run that left (entries that
         do not end their run only for uids in `watched`); `on_claimable`, that
@@ -104,6 +106,7 @@ class HotRuns:
         self._on_moved = on_moved
         self._watched = watched
         self._on_claimable = on_claimable
+        self.observers = observers
 
     # --- the table ----------------------------------------------------------------------------------------------------
 

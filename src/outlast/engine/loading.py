@@ -34,6 +34,7 @@ from outlast.engine.draft import Draft
 from outlast.errors import BodyStopped, Fenced, NonDeterminism, StoreError
 from outlast.stores.store import ClaimedRun, Effects, Inbox, Progress, Release, RowChange, recovery_delay_us
 from outlast.telemetry.logs import fields
+from outlast.telemetry.observer import Landed
 
 if TYPE_CHECKING:
     from outlast.authoring.workflow import Workflow
@@ -193,15 +194,20 @@ class Loader:
     async def _read(self, run: HotRun) -> list[Event]:
         """The whole journal; the run's position is behind it."""
         events: list[Event] = []
+        recalled: list[Landed] | None = [] if self._home.observers else None
         after = -1
         while True:
             entries = await self._home.store.read_journal(run.uid, after=after, limit=PAGE)
             for entry in entries:
                 events += decode_events(entry.events)
+                if recalled is not None:
+                    recalled.append(Landed(run.uid, entry.seq, entry.at, entry.writer, entry.events))
             if entries:
                 last = entries[-1]
                 after, run.seq, run.mark, run.last_at = last.seq, last.seq + 1, last.mark, max(last.at, run.last_at)
             if len(entries) < PAGE:
+                if recalled:
+                    self._home.observers.recalled(run.uid, recalled)
                 return events
 
     def _set_poison_aside(self, run: HotRun, raw: Sequence[Event], draft: Draft) -> None:

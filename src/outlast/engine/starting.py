@@ -153,7 +153,7 @@ class Starter:
         self._engine.writer.submit(progress, lambda answer: None if landed.done() else landed.set_result(answer))
         answer = await landed
         if answer is None:  # this process was fenced as a worker: a client may still start
-            return (await self._engine.store.commit(None, [progress]))[0]
+            return await self._engine.commit_alone(progress)
         if isinstance(answer, StoreError):
             raise answer
         if self._engine.worker is not None:

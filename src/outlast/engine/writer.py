@@ -10,11 +10,13 @@ from __future__ import annotations
 
 import asyncio
 import collections
-import logging
 from collections.abc import Callable, Sequence
 
+from outlast.engine.clock import boottime_us
 from outlast.errors import Fenced, StoreCorrupt, StoreError, StoreFull, StoreReadOnly, StoreRefused
-from outlast.stores.store import Outcome, Progress, Store, Verdict
+from outlast.stores.store import CLIENT, Outcome, Progress, Store, Verdict
+from outlast.telemetry.logs import unfailing
+from outlast.telemetry.observer import Commit, Landed, Observers
 
 __all__ = ["Answer", "Writer"]
 
@@ -37,16 +39,23 @@ CLOSE_S = 10.0
 Part = tuple[Progress, Callable[[Answer], None], str | None]
 """What to write, whom to tell, and for which incarnation of the worker; None: for whoever writes, as a client may."""
 
-_log = logging.getLogger("outlast.writer")
+_log = unfailing("outlast.writer")
 
 
 class Writer:
     """One for each open app. `worker_id` is None while the process works no runs."""
 
-    def __init__(self, store: Store, on_fenced: Callable[[str], None], on_trouble: Callable[[], None]) -> None:
+    def __init__(
+        self,
+        store: Store,
+        on_fenced: Callable[[str], None],
+        on_trouble: Callable[[], None],
+        observers: Observers | None = None,
+    ) -> None:
         """`on_fenced` is told the worker id that the store refused; `on_trouble`, that the store had an error
         (reconcile: an answer may have been lost)."""
         self._store = store
+        self._observers = Observers() if observers is None else observers
         self._on_fenced = on_fenced
         self._on_trouble = on_trouble
         self._waiting: collections.deque[Part] = collections.deque()
@@ -130,6 +139,7 @@ class Writer:
 
     async def _write(self, worker_id: str | None, batch: Sequence[Part]) -> None:
         parts = [part[0] for part in batch]
+        began_us = boottime_us() if self._observers else 0
         # CRASH: the batch lands wholly or not at all, and nobody was told. Peers take the runs over.
         # [test_killed_at[before-commit]] [test_killed_at[committed-and-not-told]]
         answers = await self._commit(worker_id, parts)
@@ -156,6 +166,20 @@ class Writer:
             if progress.seq >= 0 and answer.verdict is Verdict.LANDED:
                 self.entries += 1
             _tell(done, answer)
+        if self._observers:
+            self.report(parts, answers, worker_id, boottime_us() - began_us)
+
+    def report(
+        self, parts: Sequence[Progress], answers: Sequence[Outcome], worker_id: str | None = None, took_us: int = 0
+    ) -> None:
+        """Tell the observers which of these entries landed. Who commits beside the writer reports so, too."""
+        if self._observers:
+            entries: list[Landed] = []
+            for progress, answer in zip(parts, answers, strict=True):
+                if answer.verdict is Verdict.LANDED:
+                    _gather(progress, worker_id or CLIENT, entries)
+            if entries:
+                self._observers.landed(Commit(tuple(entries), took_us))
 
     async def _commit(self, worker_id: str | None, parts: list[Progress]) -> list[Outcome] | StoreError | None:
         """The same bytes until the store has answered; an error where that must be told. None: fenced."""
@@ -189,6 +213,14 @@ class Writer:
 def _is_start(part: Part) -> bool:
     effects = part[0].effects
     return effects is not None and effects.start is not None
+
+
+def _gather(progress: Progress, writer: str, entries: list[Landed]) -> None:
+    if progress.seq >= 0:
+        entries.append(Landed(progress.uid, progress.seq, progress.at, writer, progress.events))
+    if progress.effects is not None:
+        for child in progress.effects.children:
+            _gather(child, writer, entries)
 
 
 def _tell(done: Callable[[Answer], None], answer: Answer) -> None:

@@ -24,6 +24,7 @@ __all__ = [
     "log_run_failed",
     "log_step_failed",
     "one_line",
+    "unfailing",
 ]
 
 
@@ -46,9 +47,14 @@ class _Unfailing(logging.Logger):
                 traceback.print_exc(file=sys.stderr)
 
 
-ENGINE: logging.Logger = _Unfailing("outlast")
+def unfailing(name: str) -> logging.Logger:
+    """The logger of this name, as the engine may use it wherever it is: a handler that raises costs a line."""
+    return _Unfailing(name)
+
+
+ENGINE: logging.Logger = unfailing("outlast")
 """What the engine says of runs, workers and stores."""
-STEPS: logging.Logger = _Unfailing("outlast.step")
+STEPS: logging.Logger = unfailing("outlast.step")
 """How attempts of steps failed."""
 
 LONGEST_LINE = 500

@@ -10,12 +10,12 @@ the same disk, and the log was never empty when it should have started anew.
 
 from __future__ import annotations
 
-import logging
 import sqlite3
 import time
 from typing import TYPE_CHECKING
 
 from outlast.stores.sqlite.connection import LOG_LIMIT_BYTES
+from outlast.telemetry.logs import unfailing
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -29,7 +29,7 @@ _LOOK_EVERY = 256
 _PAUSE_S = 5.0
 """After a checkpoint that could not finish, because somebody reads from the log."""
 
-_log = logging.getLogger("outlast.stores.sqlite")
+_log = unfailing("outlast.stores.sqlite")
 
 
 class Checkpoints:

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import logging
 import sqlite3
 import threading
 import time
@@ -19,6 +18,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from outlast.stores.sqlite.connection import connect
+from outlast.telemetry.logs import unfailing
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -31,7 +31,7 @@ __all__ = ["Hints"]
 _EVERY_S = 0.02
 _AFTER_ERROR_S = 1.0
 
-_log = logging.getLogger("outlast.stores.sqlite")
+_log = unfailing("outlast.stores.sqlite")
 
 
 class Hints:

@@ -6,7 +6,6 @@ transaction is left open.
 
 from __future__ import annotations
 
-import logging
 import sqlite3
 from typing import TYPE_CHECKING, Any
 
@@ -15,6 +14,7 @@ from outlast.stores.sqlite.checkpoint import Checkpoints
 from outlast.stores.sqlite.connection import connect, prepare, wait_while_busy
 from outlast.stores.sqlite.errors import NOT_STORABLE, is_busy, to_store_error
 from outlast.stores.sqlite.transaction import Again, Transaction
+from outlast.telemetry.logs import unfailing
 
 if TYPE_CHECKING:
     from collections import deque
@@ -28,7 +28,7 @@ __all__ = ["Session"]
 _HARMLESS = {sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED, sqlite3.SQLITE_FULL, sqlite3.SQLITE_CONSTRAINT}
 """Errors after which a connection is as good as before. After others it is made anew."""
 
-_log = logging.getLogger("outlast.stores.sqlite")
+_log = unfailing("outlast.stores.sqlite")
 
 
 class Session:

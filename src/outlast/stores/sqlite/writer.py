@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import collections
 import contextlib
-import logging
 import queue
 import threading
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -21,6 +20,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from outlast.errors import StoreUnavailable
 from outlast.stores.sqlite.session import Session
 from outlast.stores.sqlite.transaction import Job, Quick
+from outlast.telemetry.logs import unfailing
 
 if TYPE_CHECKING:
     import asyncio
@@ -37,7 +37,7 @@ _MOST_ROWS = 1000
 
 T = TypeVar("T")
 
-_log = logging.getLogger("outlast.stores.sqlite")
+_log = unfailing("outlast.stores.sqlite")
 
 
 class Writer:
