@@ -90,13 +90,13 @@ class TaskWorker:
         outcome = TaskOutcome(task.run, key, task.attempt, b"ok")
         sender = self.id
 
-        def on_answer(counted: bool) -> None:
-            self.scene.met["an outcome counted" if counted else "an outcome dropped"] += 1
+        def on_answer(counted: list[bool]) -> None:
+            self.scene.met["an outcome counted" if counted[0] else "an outcome dropped"] += 1
 
         request = Request(
             "complete task",
             self.number,
-            lambda: self.scene.store.complete_task(sender, outcome),
+            lambda: self.scene.store.complete_tasks(sender, [outcome]),
             on_answer,
             on_silence=lambda: self.scene.network.send(request),
         )

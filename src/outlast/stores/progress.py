@@ -137,7 +137,7 @@ class RowChange(msgspec.Struct, frozen=True, gc=False):
 class Effects(msgspec.Struct, frozen=True, gc=False):
     """What a commit does beside its entry. All of it, with the entry, or none of it.
 
-    As if in this order: start, consumed, children, sends, stop_tasks, tasks, waits_closed, waits_opened, row. So a
+    As if in this order: start, consumed, children, sends, stops, tasks, waits_closed, waits_opened, row. So a
     child can be sent to in the entry that starts it, a stop does not hit the tasks of the unwind that comes with it, a
     park sees what was sent, and an end sweeps all."""
 
@@ -154,6 +154,8 @@ class Effects(msgspec.Struct, frozen=True, gc=False):
     """A newer attempt takes the place of an older one of the same key."""
     stop_tasks: bool = False
     """Unowned tasks of the run are deleted, owned ones told to stop."""
+    stopped: tuple[str, ...] = ()
+    """The same for the tasks of these keys alone: steps the body gave up. One that is gone already is no error."""
     waits_opened: tuple[NewWait, ...] = ()
     waits_closed: tuple[str, ...] = ()
     row: RowChange | None = None

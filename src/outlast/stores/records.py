@@ -25,11 +25,13 @@ __all__ = [
     "Look",
     "Message",
     "OwnedRun",
+    "QueueRow",
     "Reaped",
     "RunQuery",
     "RunRow",
     "Sent",
     "TaskOutcome",
+    "TaskRow",
     "WaitRow",
     "WorkerRow",
     "recovery_delay_us",
@@ -204,8 +206,13 @@ class Look(msgspec.Struct, frozen=True):
     mail: tuple[str, ...] = ()
     """uids of runs it owns that have unread messages (at most 500)."""
     tasks: bool = False
+    """A task of its queues is due, whoever knows its function."""
+    stopped: bool = False
+    """A task it holds is told to stop: its next renewal says which."""
     dead: bool = False
     """A worker is dead or lapsed and has not been reaped."""
+    lapsed: bool = False
+    """The lease of some task has run out: it is `lapse_tasks`'s."""
 
 
 class Sent(msgspec.Struct, frozen=True):
@@ -246,6 +253,36 @@ class TaskOutcome(msgspec.Struct, frozen=True):
     attempt: int
     payload: bytes
     """Becomes the message `key#attempt` of kind `TASK_MESSAGE` in the run's inbox."""
+
+
+class TaskRow(msgspec.Struct, frozen=True):
+    """An attempt of a queued step that has no outcome yet, as others may look at it."""
+
+    key: str
+    attempt: int
+    queue: str
+    function: str
+    due_at: int
+    owner: str | None
+    claimed_at: int | None
+    """When its owner took it; None: nobody has."""
+    stop: bool
+    progress: bytes
+    """JSON that its owner last renewed it with; empty: none."""
+
+
+class QueueRow(msgspec.Struct, frozen=True):
+    """What stands in one queue: its runs, or its tasks of one function."""
+
+    queue: str
+    function: str | None
+    """None: runs."""
+    waiting: int
+    """Due, and nobody's."""
+    oldest_at: int | None
+    """Since when the first of those is due."""
+    held: int
+    """Owned by a worker that has a row."""
 
 
 class WaitRow(msgspec.Struct, frozen=True):

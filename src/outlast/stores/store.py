@@ -49,11 +49,13 @@ from outlast.stores.records import (
     Look,
     Message,
     OwnedRun,
+    QueueRow,
     Reaped,
     RunQuery,
     RunRow,
     Sent,
     TaskOutcome,
+    TaskRow,
     WaitRow,
     WorkerRow,
     recovery_delay_us,
@@ -83,6 +85,7 @@ __all__ = [
     "Outcome",
     "OwnedRun",
     "Progress",
+    "QueueRow",
     "Reaped",
     "Release",
     "RowChange",
@@ -92,6 +95,7 @@ __all__ = [
     "Sent",
     "Store",
     "TaskOutcome",
+    "TaskRow",
     "Verdict",
     "WaitRow",
     "WorkerRow",
@@ -243,8 +247,13 @@ class Store(Protocol):
         """Extend the leases of held tasks (run, key, attempt, progress); answers those to give up: stopped, or lost."""
         ...
 
-    async def complete_task(self, worker_id: str, outcome: TaskOutcome) -> bool:
-        """Delete the task and send its outcome to its run, in one transaction. False: superseded, nothing happened."""
+    async def complete_tasks(self, worker_id: str, outcomes: Sequence[TaskOutcome]) -> list[bool]:
+        """Delete each task and send its outcome to its run, all in one transaction. False: that attempt is superseded,
+        and nothing happened; or, of a call sent again after a lost answer, it was completed then.
+
+        Any number from one, of any runs. Raises `StoreRefused` when the store cannot take one of them (nothing
+        happened; halve them to find which).
+        """
         ...
 
     async def lapse_tasks(self, *, limit: int = 100) -> int:
@@ -254,6 +263,14 @@ class Store(Protocol):
 
     async def lost_attempts(self, uid: str, open_attempts: Sequence[tuple[str, int]]) -> list[tuple[str, int]]:
         """Of these open queued attempts, those with neither a task row nor a message: lost."""
+        ...
+
+    async def list_tasks(self, uid: str) -> list[TaskRow]:
+        """The run's tasks, by key."""
+        ...
+
+    async def list_queues(self) -> list[QueueRow]:
+        """What stands in the queues now, by queue and function. A queue that nothing is in has no row."""
         ...
 
     # --- hints ---

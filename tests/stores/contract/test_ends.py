@@ -13,6 +13,7 @@ from tests.stores.contract.writing import (
     claim,
     claiming,
     commit,
+    complete,
     end,
     entry,
     ids_in_inbox,
@@ -129,7 +130,7 @@ async def test_an_end_takes_the_tasks_that_nobody_runs(store: Store, worker: str
     await land(store, worker, end("r", 2))
     assert await store.claim_tasks(claiming(worker), ["charge"], HOUR) == []
     assert await store.renew_tasks(worker, [("r", running.key, 1, b"")], HOUR) == [("r", running.key, 1)]
-    await store.complete_task(worker, TaskOutcome("r", running.key, 1, b"1"))
+    await complete(store, worker, TaskOutcome("r", running.key, 1, b"1"))
     assert await inbox_of(store, "r") == []
     assert await store.lapse_tasks() == 0
 

@@ -23,6 +23,7 @@ from outlast.stores.store import (
 from tests.stores.contract.writing import (
     HOUR,
     claiming,
+    complete,
     entry,
     inbox_of,
     land,
@@ -119,7 +120,7 @@ async def test_a_tasks_names_are_kept(store: Store, worker: str, name: str):
     assert claimed == [ClaimedTask("r", name, 1, name, name, b"1", b"{}")]
     assert await store.renew_tasks(worker, [("r", name, 1, b"%")], HOUR) == []
     assert await store.lost_attempts("r", [(name, 1), (name, 2)]) == [(name, 2)]
-    assert await store.complete_task(worker, TaskOutcome("r", name, 1, b"2"))
+    assert await complete(store, worker, TaskOutcome("r", name, 1, b"2"))
     assert [found.id for found in await inbox_of(store, "r")] == [f"{name}#1"]
 
 
@@ -188,7 +189,7 @@ async def test_bytes_are_kept(store: Store, worker: str, payload: bytes):
     assert (await store.list_waits())[0].wait.policy == payload
     [claimed] = await store.claim_tasks(claiming(worker), ["f"], HOUR)
     assert (claimed.arguments, claimed.details) == (payload, payload)
-    await store.complete_task(worker, TaskOutcome("r", "k", 1, payload))
+    await complete(store, worker, TaskOutcome("r", "k", 1, payload))
     await store.send("r", message("m", payload=payload))
     assert [found.payload for found in await inbox_of(store, "r")] == [payload, payload]
 

@@ -12,6 +12,7 @@ from tests.stores.contract.backends import Clock
 from tests.stores.contract.writing import (
     HOUR,
     claiming,
+    complete,
     end,
     entry,
     land,
@@ -125,7 +126,7 @@ async def test_an_outcome_is_hinted_at(store: Store, worker: str):
     listener = Listener(store)
     await asyncio.sleep(0)
     listener.told.clear()
-    await store.complete_task(worker, TaskOutcome("r", "charge", 1, b"1"))
+    await complete(store, worker, TaskOutcome("r", "charge", 1, b"1"))
     assert await listener.is_told()
 
 

@@ -8,6 +8,7 @@ from tests.stores.contract.writing import (
     HOUR,
     claim,
     claiming,
+    complete,
     end,
     entry,
     land,
@@ -28,6 +29,7 @@ async def test_there_is_nothing_to_do(store: Store, worker: str):
     look = await store.look(claiming(worker))
     assert before <= look.now <= await store.now()
     assert (look.due, look.next_at, look.mail, look.tasks, look.dead) == (False, None, (), False, False)
+    assert (look.stopped, look.lapsed) == (False, False)
 
 
 async def test_a_look_sees_what_a_claim_would_get(store: Store, worker: str):
@@ -98,7 +100,7 @@ async def test_a_look_sees_due_tasks(store: Store, worker: str, clock: Clock):
     assert (await store.look(claiming(worker))).tasks
     await store.claim_tasks(claiming(worker), ["charge"], HOUR)
     assert not (await store.look(claiming(worker))).tasks
-    await store.complete_task(worker, TaskOutcome("r", "a", 1, b"1"))
+    await complete(store, worker, TaskOutcome("r", "a", 1, b"1"))
     assert not (await store.look(claiming(worker))).tasks
 
 
@@ -114,3 +116,29 @@ async def test_a_look_sees_the_dead(store: Store, worker: str, clock: Clock):
     while await store.reap() is not None:
         pass
     assert not (await store.look(claiming(worker))).dead
+
+
+async def test_a_look_sees_tasks_that_are_to_stop(store: Store, worker: str, other: str):
+    """Who holds a task that was told to stop need not wait for its next renewal; the others are not bothered."""
+    await own(store, worker, "r")
+    await land(store, worker, entry("r", 1, tasks=(task("a"), task("b"))))
+    await store.claim_tasks(claiming(other, limit=1), ["charge"], HOUR)
+    assert not (await store.look(claiming(other))).stopped
+    await land(store, worker, entry("r", 2, stopped=("a", "b")))
+    assert (await store.look(claiming(other))).stopped
+    assert not (await store.look(claiming(worker))).stopped
+    await complete(store, other, TaskOutcome("r", "a", 1, b"1"))
+    assert not (await store.look(claiming(other))).stopped
+
+
+async def test_a_look_sees_tasks_whose_lease_is_over(store: Store, worker: str, other: str, clock: Clock):
+    """A worker that lives may lose a task; somebody has to take it for lost."""
+    await own(store, worker, "r")
+    await land(store, worker, entry("r", 1, tasks=(task("a"),)))
+    assert not (await store.look(claiming(worker))).lapsed
+    await store.claim_tasks(claiming(other), ["charge"], clock.lease_us)
+    assert not (await store.look(claiming(worker))).lapsed
+    await clock.advance(store, clock.lease_us)
+    assert (await store.look(claiming(worker))).lapsed
+    await store.lapse_tasks()
+    assert not (await store.look(claiming(worker))).lapsed

@@ -7,6 +7,7 @@ from tests.stores.contract.backends import Clock
 from tests.stores.contract.writing import (
     HOUR,
     claiming,
+    complete,
     entry,
     inbox_of,
     is_due,
@@ -56,7 +57,7 @@ async def test_a_task_that_nobody_renews_is_lost(store: Store, worker: str, cloc
     assert await store.lapse_tasks() == 0
     assert await lost(store) == ["a#1"]
     assert await is_due(store, "r")
-    assert not await store.complete_task(worker, TaskOutcome("r", "a", 1, b"1"))
+    assert not await complete(store, worker, TaskOutcome("r", "a", 1, b"1"))
     assert await store.renew_tasks(worker, [("r", "a", 1, b"")], HOUR) == [("r", "a", 1)]
     assert await lost(store) == ["a#1"]
 
@@ -136,6 +137,23 @@ async def test_a_stopped_runs_tasks_do_not_start(store: Store, worker: str):
     assert sorted(await store.lost_attempts("r", [("a", 1), ("b", 1), ("c", 1)])) == [(key, 1) for key in rest]
 
 
+async def test_a_step_that_is_given_up_stops_alone(store: Store, worker: str):
+    """Tasks of the keys that are named stop, as all do when the run stops; the others go on, and a newer attempt of the
+    same key that comes with it does too."""
+    await own(store, worker, "r", "s")
+    await land(store, worker, entry("r", 1, tasks=(task("a"), task("b"), task("c"), task("d"))))
+    await land(store, worker, entry("s", 1, tasks=(task("a"),)))
+    held = await store.claim_tasks(claiming(worker, limit=5), ["charge"], HOUR)
+    await land(store, worker, entry("r", 2, tasks=(task("e"), task("f"))))
+    assert len(held) == 5
+    await land(store, worker, entry("r", 3, stopped=("b", "e", "d", "gone"), tasks=(task("d", 2),)))
+    leases = [("r", key, 1, b"") for key in "abc"]
+    assert await store.renew_tasks(worker, leases, HOUR) == [("r", "b", 1)]
+    assert await store.renew_tasks(worker, [("s", "a", 1, b"")], HOUR) == []
+    claimed = await store.claim_tasks(claiming(worker), ["charge"], HOUR)
+    assert sorted((found.key, found.attempt) for found in claimed) == [("d", 2), ("f", 1)]
+
+
 async def test_a_stopped_task_may_still_have_its_outcome(store: Store, worker: str, clock: Clock):
     """A stop does not settle what runs: it ends with its outcome, or is lost, and the run is told either way."""
     await hold(store, worker, clock.lease_us, "a", "b")
@@ -143,7 +161,7 @@ async def test_a_stopped_task_may_still_have_its_outcome(store: Store, worker: s
     [claimed] = await store.claim(claiming("keeper"))
     await land(store, "keeper", entry("r", 2, consumed=(1,), stop_tasks=True))
     assert claimed.uid == "r"
-    assert await store.complete_task(worker, TaskOutcome("r", "a", 1, b"1"))
+    assert await complete(store, worker, TaskOutcome("r", "a", 1, b"1"))
     await clock.advance(store, clock.lease_us)
     assert await store.lapse_tasks() == 1
     assert sorted(message.id for message in await inbox_of(store, "r")) == ["a#1", "b#1"]
@@ -174,7 +192,7 @@ async def test_an_attempt_without_task_and_message_is_lost(store: Store, worker:
     await own(store, worker, "r")
     await land(store, worker, entry("r", 1, tasks=(task("queued"), task("running"), task("done"), task("second", 2))))
     await store.claim_tasks(claiming(worker, limit=4), ["charge"], HOUR)
-    await store.complete_task(worker, TaskOutcome("r", "done", 1, b"1"))
+    await complete(store, worker, TaskOutcome("r", "done", 1, b"1"))
     open_attempts = [("queued", 1), ("running", 1), ("done", 1), ("never", 1), ("second", 1), ("second", 2)]
     assert await store.lost_attempts("r", open_attempts) == [("never", 1), ("second", 1)]
     assert await store.lost_attempts("r", []) == []

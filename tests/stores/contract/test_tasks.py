@@ -13,6 +13,7 @@ from tests.stores.contract.writing import (
     HOUR,
     claiming,
     commit,
+    complete,
     end,
     entry,
     inbox_of,
@@ -136,7 +137,7 @@ async def test_an_outcome_is_a_message_to_its_run(store: Store, worker: str, oth
     await enqueue(store, worker, task(attempt=2))
     await land(store, worker, park("r", wake_at=await store.now() + HOUR))
     await claim_tasks(store, other)
-    assert await store.complete_task(other, outcome(2))
+    assert await complete(store, other, outcome(2))
     assert await outcomes_of(store) == [("charge#2", TASK_MESSAGE, b'{"ok":1}')]
     assert (await row_of(store, "r")).mail == 1
     assert await is_due(store, "r")
@@ -147,24 +148,40 @@ async def test_a_task_is_completed_once(store: Store, worker: str):
     """The second outcome of an attempt is dropped, read the first or not."""
     await enqueue(store, worker, task())
     await claim_tasks(store, worker)
-    assert await store.complete_task(worker, outcome())
-    assert not await store.complete_task(worker, outcome(payload=b"2"))
+    assert await complete(store, worker, outcome())
+    assert not await complete(store, worker, outcome(payload=b"2"))
     await land(store, worker, entry("r", 2, consumed=(1,)))
-    assert not await store.complete_task(worker, outcome())
+    assert not await complete(store, worker, outcome())
     assert await outcomes_of(store) == []
+
+
+async def test_tasks_are_completed_in_company(store: Store, worker: str, other: str):
+    """Outcomes of any runs go in one call; each that is superseded is named, and spoils none of the others."""
+    await enqueue(store, worker, task("a"), task("b"))
+    await enqueue(store, worker, task("c"), uid="s")
+    await claim_tasks(store, other)
+    answers = await store.complete_tasks(
+        other,
+        [outcome(key="a"), outcome(2, key="b"), TaskOutcome("s", "c", 1, b"3"), TaskOutcome("gone", "d", 1, b"4")],
+    )
+    assert answers == [True, False, True, False]
+    assert await outcomes_of(store) == [("a#1", TASK_MESSAGE, b'{"ok":1}')]
+    assert await outcomes_of(store, "s") == [("c#1", TASK_MESSAGE, b"3")]
+    assert [row.key for row in await store.list_tasks("r")] == ["b"]
+    assert await store.complete_tasks(other, [outcome(key="a"), outcome(key="b")]) == [False, True]
 
 
 async def test_only_who_holds_the_task_completes_it(store: Store, worker: str, other: str):
     """Another worker, another attempt, an unclaimed task, another key, another run: superseded, and nothing happens."""
     await enqueue(store, worker, task(attempt=2))
-    assert not await store.complete_task(worker, outcome(2))
+    assert not await complete(store, worker, outcome(2))
     await claim_tasks(store, worker)
-    assert not await store.complete_task(other, outcome(2))
-    assert not await store.complete_task(worker, outcome(1))
-    assert not await store.complete_task(worker, outcome(2, key="pack"))
-    assert not await store.complete_task(worker, TaskOutcome("gone", "charge", 2, b"1"))
+    assert not await complete(store, other, outcome(2))
+    assert not await complete(store, worker, outcome(1))
+    assert not await complete(store, worker, outcome(2, key="pack"))
+    assert not await complete(store, worker, TaskOutcome("gone", "charge", 2, b"1"))
     assert await outcomes_of(store) == []
-    assert await store.complete_task(worker, outcome(2))
+    assert await complete(store, worker, outcome(2))
 
 
 async def test_a_late_outcome_counts_while_its_task_is_there(store: Store, worker: str, clock: Clock):
@@ -172,7 +189,7 @@ async def test_a_late_outcome_counts_while_its_task_is_there(store: Store, worke
     await enqueue(store, worker, task())
     await claim_tasks(store, worker, clock.lease_us)
     await clock.advance(store, clock.lease_us)
-    assert await store.complete_task(worker, outcome())
+    assert await complete(store, worker, outcome())
     assert await store.lapse_tasks() == 0
     assert await outcomes_of(store) == [("charge#1", TASK_MESSAGE, b'{"ok":1}')]
 
@@ -186,8 +203,8 @@ async def test_the_outcome_of_a_superseded_attempt_is_dropped(store: Store, work
     assert await store.lapse_tasks() == 1
     await land(store, worker, entry("r", 2, consumed=(1,), tasks=(task(attempt=2),)))
     await claim_tasks(store, worker)
-    assert not await store.complete_task(other, outcome(1))
-    assert await store.complete_task(worker, outcome(2))
+    assert not await complete(store, other, outcome(1))
+    assert await complete(store, worker, outcome(2))
     assert [id for id, _, _ in await outcomes_of(store)] == ["charge#2"]
 
 
@@ -197,7 +214,7 @@ async def test_a_newer_attempt_takes_the_place_of_an_older_one(store: Store, wor
     await claim_tasks(store, other)
     await land(store, worker, entry("r", 2, tasks=(task(attempt=2),)))
     assert await store.renew_tasks(other, [("r", "charge", 1, b"")], HOUR) == [("r", "charge", 1)]
-    assert not await store.complete_task(other, outcome(1))
+    assert not await complete(store, other, outcome(1))
     [claimed] = await store.claim_tasks(claiming(other), ["charge"], HOUR)
     assert claimed.attempt == 2
 
@@ -207,7 +224,7 @@ async def test_a_full_inbox_takes_an_outcome(store: Store, worker: str):
     await enqueue(store, worker, task())
     await land(store, worker, entry("r", 2, sends=tuple(send_to("r", f"m{n}") for n in range(INBOX_LIMIT))))
     await claim_tasks(store, worker)
-    assert await store.complete_task(worker, outcome())
+    assert await complete(store, worker, outcome())
     assert (await row_of(store, "r")).mail == INBOX_LIMIT + 1
 
 
@@ -217,7 +234,7 @@ async def test_an_outcome_for_an_ended_run_goes_nowhere(store: Store, worker: st
     await claim_tasks(store, worker)
     await land(store, worker, end("r", 2))
     before = await row_of(store, "r")
-    await store.complete_task(worker, outcome())
+    await complete(store, worker, outcome())
     assert await row_of(store, "r") == before
     assert await inbox_of(store, "r") == []
     assert await store.lost_attempts("r", [("charge", 1)]) == [("charge", 1)]
@@ -233,8 +250,8 @@ async def test_outcomes_cross_entries_without_deadlock(store: Store, worker: str
         await land(store, worker, entry(uid, 1, tasks=tuple(task(f"k{n}") for n in range(8))))
         await claim_tasks(store, worker)
         done = await asyncio.gather(
-            *(elsewhere.complete_task(worker, TaskOutcome(uid, f"k{n}", 1, b"1")) for n in range(4)),
+            *(complete(elsewhere, worker, TaskOutcome(uid, f"k{n}", 1, b"1")) for n in range(4)),
             land(store, worker, entry(uid, 2, stop_tasks=True)),
-            *(elsewhere.complete_task(worker, TaskOutcome(uid, f"k{n}", 1, b"1")) for n in range(4, 8)),
+            *(complete(elsewhere, worker, TaskOutcome(uid, f"k{n}", 1, b"1")) for n in range(4, 8)),
         )
         assert sum(answer is True for answer in done) == len(await inbox_of(store, uid)) == 8

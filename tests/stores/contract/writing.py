@@ -24,6 +24,7 @@ from outlast.stores.store import (
     RunRow,
     Send,
     Store,
+    TaskOutcome,
     Verdict,
     WorkerRow,
 )
@@ -126,6 +127,12 @@ async def queue(store: Store, *uids: str, **new: Any) -> None:
     """Start runs that nobody owns, each in a commit of its own."""
     for uid in uids:
         await land(store, None, start(uid, **new))
+
+
+async def complete(store: Store, worker: str, outcome: TaskOutcome) -> bool:
+    """Complete one task; whether that counted."""
+    [counted] = await store.complete_tasks(worker, [outcome])
+    return counted
 
 
 # --- looks ------------------------------------------------------------------------------------------------------------

@@ -130,6 +130,8 @@ class Commits(Mail):
     def _change_tasks_and_waits(self, run: Run, effects: Effects) -> None:
         if effects.stop_tasks:
             self._tables.stop_tasks(run)
+        for key in effects.stopped:
+            self._tables.stop_task(run, key)
         for task in effects.tasks:
             self._tables.add_task(run, task)
         for key in effects.waits_closed:

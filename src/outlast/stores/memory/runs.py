@@ -12,6 +12,7 @@ import msgspec
 
 from outlast.core.states import RunStatus
 from outlast.stores.memory.handle import Handle
+from outlast.stores.memory.tasks import has_lapsed
 from outlast.stores.store import ClaimedRun, Look, OwnedRun, WaitRow
 
 if TYPE_CHECKING:
@@ -84,6 +85,8 @@ class Runs(Handle):
                 next_at=next_at,
                 mail=_unread_of(tables, claiming.worker),
                 tasks=next_task_at is not None and next_task_at <= now,
+                stopped=any(task.stop and task.owner == claiming.worker for task in tables.held_tasks),
+                lapsed=any(has_lapsed(task, now) for task in tables.held_tasks),
                 dead=any(worker.dead_at is not None or worker.expires_at <= now for worker in tables.workers.values()),
             )
 

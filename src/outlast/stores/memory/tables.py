@@ -46,6 +46,7 @@ class Task:
     run: str
     new: NewTask
     owner: str | None = None
+    claimed_at: int | None = None
     lease_expires_at: int = 0
     stop: bool = False
     progress: bytes = b""
@@ -194,11 +195,19 @@ class Tables:
 
     def stop_tasks(self, run: Run) -> None:
         """Nobody starts them any more; who runs one is told at its next renewal."""
-        for key, task in list(run.tasks.items()):
-            if task.owner is None:
-                self.drop_task(run, key)
-            else:
-                task.stop = True
+        for key in list(run.tasks):
+            self.stop_task(run, key)
+
+    def stop_task(self, run: Run, key: str) -> None:
+        """The same for the task of this key, if there is one."""
+        task = run.tasks.get(key)
+        if task is None:
+            return
+        if task.owner is None:
+            self.drop_task(run, key)
+        else:
+            task.stop = True
+            self.hints.tell()
 
     def empty_inbox(self, run: Run) -> None:
         """Leave no message unread."""

@@ -12,7 +12,7 @@ import itertools
 from typing import TYPE_CHECKING
 
 from outlast.stores.memory.mail import Mail
-from outlast.stores.store import LOST_MESSAGE, TASK_MESSAGE, ClaimedTask, NewMessage
+from outlast.stores.store import LOST_MESSAGE, TASK_MESSAGE, ClaimedTask, NewMessage, QueueRow, TaskRow
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from outlast.stores.memory.tables import Run, Tables, Task
     from outlast.stores.store import Claiming, TaskOutcome
 
-__all__ = ["Tasks"]
+__all__ = ["Tasks", "has_lapsed"]
 
 
 class Tasks(Mail):
@@ -40,6 +40,7 @@ class Tasks(Mail):
             )
             for task in tasks:
                 task.owner = claiming.worker
+                task.claimed_at = now
                 task.lease_expires_at = now + lease_us
                 tables.held_tasks[task] = tables.runs[task.run]
             return [_to_claimed(task) for task in tasks]
@@ -61,13 +62,16 @@ class Tasks(Mail):
                     given_up.append((uid, key, attempt))
             return given_up
 
-    async def complete_task(self, worker_id: str, outcome: TaskOutcome) -> bool:
+    async def complete_tasks(self, worker_id: str, outcomes: Sequence[TaskOutcome]) -> list[bool]:
         with self._opened() as tables:
-            task = _find(tables, outcome.run, outcome.key)
-            if not self.holds_task(task, worker_id, outcome.attempt):
-                return False
-            self._settle(tables.runs[outcome.run], outcome.key, outcome.attempt, TASK_MESSAGE, outcome.payload)
-            return True
+            answers = []
+            for outcome in outcomes:
+                task = _find(tables, outcome.run, outcome.key)
+                counts = self.holds_task(task, worker_id, outcome.attempt)
+                if counts:
+                    self._settle(tables.runs[outcome.run], outcome.key, outcome.attempt, TASK_MESSAGE, outcome.payload)
+                answers.append(counts)
+            return answers
 
     async def lapse_tasks(self, *, limit: int = 100) -> int:
         with self._opened() as tables:
@@ -75,7 +79,7 @@ class Tasks(Mail):
             lapsed = (
                 (task, run)
                 for task, run in tables.held_tasks.items()
-                if task.lease_expires_at <= now or self._is_dead(task.owner)
+                if has_lapsed(task, now) or self._is_dead(task.owner)
             )
             page = list(itertools.islice(lapsed, limit))
             for task, run in page:
@@ -87,6 +91,26 @@ class Tasks(Mail):
             run = tables.runs.get(uid)
             return [attempt for attempt in open_attempts if run is None or not _is_known(run, *attempt)]
 
+    async def list_tasks(self, uid: str) -> list[TaskRow]:
+        with self._opened() as tables:
+            run = tables.runs.get(uid)
+            return [] if run is None else [_to_row(run.tasks[key]) for key in sorted(run.tasks)]
+
+    async def list_queues(self) -> list[QueueRow]:
+        with self._opened() as tables:
+            now = tables.clock()
+            rows: dict[tuple[str, str | None], _Standing] = {}
+            for run in tables.runs.values():
+                _stand(rows, run.queue, None, run.owner in tables.workers, run.wake_at, now)
+                for task in run.tasks.values():
+                    due_at = task.new.due_at if task.owner is None else None
+                    _stand(rows, task.queue, task.new.function, task.owner in tables.workers, due_at, now)
+            return [
+                QueueRow(queue, function, standing.waiting, standing.oldest_at, standing.held)
+                for (queue, function), standing in sorted(rows.items(), key=lambda each: (each[0][0], each[0][1] or ""))
+                if standing.waiting or standing.held
+            ]
+
     def _settle(self, run: Run, key: str, attempt: int, kind: str, payload: bytes) -> None:
         """Delete the task and tell its run, unless that has ended."""
         self._tables.drop_task(run, key)
@@ -96,6 +120,36 @@ class Tasks(Mail):
     def _is_dead(self, worker_id: str | None) -> bool:
         worker = self._tables.workers.get(worker_id or "")
         return worker is None or worker.dead_at is not None
+
+
+class _Standing:
+    """How many wait in a queue, since when, and how many are held."""
+
+    def __init__(self) -> None:
+        self.waiting = self.held = 0
+        self.oldest_at: int | None = None
+
+
+def _stand(
+    rows: dict[tuple[str, str | None], _Standing],
+    queue: str,
+    function: str | None,
+    is_held: bool,
+    due_at: int | None,
+    now: int,
+) -> None:
+    """Count a run or a task. `due_at` is None unless it is nobody's."""
+    standing = rows.setdefault((queue, function), _Standing())
+    if is_held:
+        standing.held += 1
+    elif due_at is not None and due_at <= now:
+        standing.waiting += 1
+        standing.oldest_at = due_at if standing.oldest_at is None else min(standing.oldest_at, due_at)
+
+
+def has_lapsed(task: Task, now: int) -> bool:
+    """Whether the lease of a task that somebody holds has run out."""
+    return task.lease_expires_at <= now
 
 
 def _find(tables: Tables, uid: str, key: str) -> Task | None:
@@ -112,3 +166,10 @@ def _is_known(run: Run, key: str, attempt: int) -> bool:
 def _to_claimed(task: Task) -> ClaimedTask:
     new = task.new
     return ClaimedTask(task.run, new.key, new.attempt, new.queue, new.function, new.arguments, new.details)
+
+
+def _to_row(task: Task) -> TaskRow:
+    new = task.new
+    return TaskRow(
+        new.key, new.attempt, new.queue, new.function, new.due_at, task.owner, task.claimed_at, task.stop, task.progress
+    )

@@ -81,6 +81,10 @@ def _change_tasks(tx: Transaction, parts: Sequence[tuple[str, int, Effects]]) ->
     if stopped:
         tx.run_rows(_tasks["drop_tasks"], stopped)
         tx.run_rows(_tasks["stop_tasks"], stopped)
+    keys = [(uid, key) for uid, _, effects in parts for key in effects.stopped]
+    if keys:
+        tx.run_rows(_tasks["drop_keys"], keys)
+        tx.run_rows(_tasks["stop_keys"], keys)
     queued = [
         (uid, new.key, new.attempt, new.queue, new.function, new.arguments, new.details, new.due_at, new.priority)
         for uid, _, effects in parts

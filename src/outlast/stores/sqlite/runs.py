@@ -73,14 +73,16 @@ def look(tx: Transaction, claiming: Claiming) -> Look:
         "worker": claiming.worker,
         "now": tx.now,
     }
-    ((next_at, mail, tasks, dead),) = tx.fetch(_sql["look"], wanted)
+    ((next_at, mail, tasks, stopped, dead, lapsed),) = tx.fetch(_sql["look"], wanted)
     return Look(
         now=tx.now,
         due=next_at is not None and next_at <= tx.now,
         next_at=next_at,
         mail=tuple(mail.split("\n")) if mail else (),
         tasks=bool(tasks),
+        stopped=bool(stopped),
         dead=bool(dead),
+        lapsed=bool(lapsed),
     )
 
 

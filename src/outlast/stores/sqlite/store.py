@@ -38,12 +38,14 @@ if TYPE_CHECKING:
         Outcome,
         OwnedRun,
         Progress,
+        QueueRow,
         Reaped,
         RunQuery,
         RunRow,
         Sent,
         Store,
         TaskOutcome,
+        TaskRow,
         WaitRow,
         WorkerRow,
     )
@@ -234,14 +236,20 @@ class SqliteStore:
     ) -> list[tuple[str, str, int]]:
         return await self._write(lambda tx: tasks.renew_tasks(tx, worker_id, held, lease_us), weight=len(held))
 
-    async def complete_task(self, worker_id: str, outcome: TaskOutcome) -> bool:
-        return await self._write(lambda tx: tasks.complete_task(tx, worker_id, outcome))
+    async def complete_tasks(self, worker_id: str, outcomes: Sequence[TaskOutcome]) -> list[bool]:
+        return await self._write(lambda tx: tasks.complete_tasks(tx, worker_id, outcomes), weight=len(outcomes))
 
     async def lapse_tasks(self, *, limit: int = 100) -> int:
         return await self._write(lambda tx: tasks.lapse_tasks(tx, limit), weight=limit)
 
     async def lost_attempts(self, uid: str, open_attempts: Sequence[tuple[str, int]]) -> list[tuple[str, int]]:
         return await self._read(lambda tx: tasks.find_lost_attempts(tx, uid, open_attempts))
+
+    async def list_tasks(self, uid: str) -> list[TaskRow]:
+        return await self._read(lambda tx: tasks.list_tasks(tx, uid))
+
+    async def list_queues(self) -> list[QueueRow]:
+        return await self._read(tasks.list_queues)
 
 
 if TYPE_CHECKING:

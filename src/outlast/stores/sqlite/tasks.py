@@ -6,14 +6,15 @@ outcome, and until then its task.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import itertools
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from outlast.stores.sqlite.mail import deliver
 from outlast.stores.sqlite.statements import load_statements
 from outlast.stores.sqlite.workers import require_lease
-from outlast.stores.store import LOST_MESSAGE, TASK_MESSAGE, ClaimedTask, NewMessage, Send
+from outlast.stores.store import LOST_MESSAGE, TASK_MESSAGE, ClaimedTask, NewMessage, QueueRow, Send, TaskRow
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -21,7 +22,15 @@ if TYPE_CHECKING:
     from outlast.stores.sqlite.transaction import Transaction
     from outlast.stores.store import Claiming, TaskOutcome
 
-__all__ = ["claim_tasks", "complete_task", "find_lost_attempts", "lapse_tasks", "renew_tasks"]
+__all__ = [
+    "claim_tasks",
+    "complete_tasks",
+    "find_lost_attempts",
+    "lapse_tasks",
+    "list_queues",
+    "list_tasks",
+    "renew_tasks",
+]
 
 _sql = load_statements("tasks")
 
@@ -40,7 +49,8 @@ def claim_tasks(tx: Transaction, claiming: Claiming, functions: Sequence[str], l
     if not due:
         return []
     tasks = msgspec.json.encode(due).decode()
-    rows = tx.fetch(_sql["claim"], {"worker": claiming.worker, "until": tx.now + lease_us, "tasks": tasks})
+    owning = {"worker": claiming.worker, "now": tx.now, "until": tx.now + lease_us, "tasks": tasks}
+    rows = tx.fetch(_sql["claim"], owning)
     claimed = {rowid: ClaimedTask(*values) for rowid, *values in rows}
     return [claimed[rowid] for rowid in due]
 
@@ -54,12 +64,19 @@ def renew_tasks(
     return [(uid, key, attempt) for uid, key, attempt, _ in held if (uid, key, attempt) not in kept]
 
 
-def complete_task(tx: Transaction, worker_id: str, outcome: TaskOutcome) -> bool:
-    """The store's `complete_task`."""
-    if not tx.run(_sql["complete"], (outcome.run, outcome.key, outcome.attempt, worker_id)):
-        return False
-    deliver(tx, [_to_send(outcome.run, outcome.key, outcome.attempt, TASK_MESSAGE, outcome.payload)])
-    return True
+def complete_tasks(tx: Transaction, worker_id: str, outcomes: Sequence[TaskOutcome]) -> list[bool]:
+    """The store's `complete_tasks`."""
+    attempts = [(outcome.run, outcome.key, outcome.attempt) for outcome in outcomes]
+    deleted = set(tx.fetch_rows(_sql["complete"], attempts, (worker_id,)))
+    counts = [attempt in deleted for attempt in attempts]
+    sends = [
+        _to_send(outcome.run, outcome.key, outcome.attempt, TASK_MESSAGE, outcome.payload)
+        for outcome, counted in zip(outcomes, counts, strict=True)
+        if counted
+    ]
+    if sends:
+        deliver(tx, sends)
+    return counts
 
 
 def lapse_tasks(tx: Transaction, limit: int) -> int:
@@ -76,6 +93,22 @@ def find_lost_attempts(tx: Transaction, uid: str, attempts: Sequence[tuple[str, 
     rows = tx.fetch_rows(_sql["fetch_attempts"], [(uid, key, attempt) for key, attempt in attempts])
     known = {(key, attempt) for key, attempt in rows}
     return [(key, attempt) for key, attempt in attempts if (key, attempt) not in known]
+
+
+def list_tasks(tx: Transaction, uid: str) -> list[TaskRow]:
+    """The store's `list_tasks`."""
+    return [_to_task_row(*row) for row in tx.fetch(_sql["list_tasks"], (uid,))]
+
+
+def list_queues(tx: Transaction) -> list[QueueRow]:
+    """The store's `list_queues`."""
+    rows = tx.fetch(_sql["count_runs"], {"now": tx.now}) + tx.fetch(_sql["count_tasks"], {"now": tx.now})
+    return sorted(itertools.starmap(QueueRow, rows), key=lambda row: (row.queue, row.function or ""))
+
+
+def _to_task_row(*row: Any) -> TaskRow:
+    *_, stop, _ = row
+    return msgspec.structs.replace(TaskRow(*row), stop=bool(stop))
 
 
 def _to_send(uid: str, key: str, attempt: int, kind: str, payload: bytes) -> Send:

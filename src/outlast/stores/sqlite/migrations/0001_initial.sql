@@ -105,13 +105,15 @@ create table tasks (
   due_at integer not null,
   priority integer not null,
   owner text,
+  claimed_at integer,
   lease_expires_at integer,
   stop integer not null default 0,
   progress blob,
   unique (run_uid, key)
 );
 create index tasks_due on tasks (queue, priority, due_at, function) where owner is null and stop = 0;
-create index tasks_owner on tasks (owner) where owner is not null;
+create index tasks_owner on tasks (owner, stop) where owner is not null;
+create index tasks_lease on tasks (lease_expires_at) where owner is not null;
 
 create table waits (
   run_uid text not null,

@@ -102,9 +102,9 @@ returning uid, epoch, recoveries, status;
 select uid, epoch from runs where owner = ?;
 
 -- name: look
--- All that an idle worker needs to know: when the first run it may claim is due, whether a task is, whether a worker is
--- dead, and which of its runs have mail. Seeks, one for each level of each queue; the mail is found by a seek for each
--- run that has any.
+-- All that an idle worker needs to know: when the first run it may claim is due, which of its runs have mail, whether a
+-- task is due, one of its own told to stop, a worker dead, the lease of a task over. Seeks, one for each level of each
+-- queue; the mail is found by a seek for each run that has any.
 with recursive
 levels (priority) as (values (0), (1), (2), (3), (4), (5), (6), (7), (8), (9)),
 unread (run_uid) as (
@@ -133,7 +133,9 @@ select
       where t.owner is null and t.stop = 0 and t.queue = q.value and t.priority = l.priority and t.due_at <= :now
     )
   ),
-  exists (select 1 from workers where dead_at is not null or expires_at <= :now);
+  exists (select 1 from tasks t indexed by tasks_owner where t.owner = :worker and t.stop = 1),
+  exists (select 1 from workers where dead_at is not null or expires_at <= :now),
+  exists (select 1 from tasks t indexed by tasks_lease where t.owner is not null and t.lease_expires_at <= :now);
 
 -- name: redue
 -- Make suspended runs due that lack what this deploy may have.

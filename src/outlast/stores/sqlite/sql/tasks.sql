@@ -6,6 +6,16 @@ update tasks set stop = 1 where run_uid in (with rows (uid) as (values :rows) se
 -- Delete runs' tasks that nobody has claimed.
 delete from tasks where owner is null and run_uid in (with rows (uid) as (values :rows) select * from rows);
 
+-- name: drop_keys
+-- Delete runs' tasks of these keys that nobody has claimed.
+delete from tasks where owner is null and (run_uid, key) in (
+  with rows (uid, key) as (values :rows) select * from rows
+);
+
+-- name: stop_keys
+-- Tell the owners of runs' tasks of these keys to stop.
+update tasks set stop = 1 where (run_uid, key) in (with rows (uid, key) as (values :rows) select * from rows);
+
 -- name: insert_tasks
 -- Queue attempts, each in the place of an older one of its key.
 insert into tasks (run_uid, key, attempt, queue, function, arguments, details, due_at, priority)
@@ -14,7 +24,7 @@ select * from rows where uid is not null
 on conflict (run_uid, key) do update set
   attempt = excluded.attempt, queue = excluded.queue, function = excluded.function, arguments = excluded.arguments,
   details = excluded.details, due_at = excluded.due_at, priority = excluded.priority,
-  owner = null, lease_expires_at = null, stop = 0, progress = null;
+  owner = null, claimed_at = null, lease_expires_at = null, stop = 0, progress = null;
 
 -- name: list_due
 -- Tasks that a worker may claim, as `list_due` of runs.
@@ -33,7 +43,7 @@ limit :limit;
 
 -- name: claim
 -- Give tasks to a worker.
-update tasks set owner = :worker, lease_expires_at = :until
+update tasks set owner = :worker, claimed_at = :now, lease_expires_at = :until
 where rowid in (select value from json_each(:tasks))
 returning rowid, run_uid, key, attempt, queue, function, arguments, details;
 
@@ -46,8 +56,14 @@ where tasks.run_uid = b.uid and tasks.key = b.key and tasks.attempt = b.attempt 
 returning run_uid, key, attempt, stop;
 
 -- name: complete
--- Delete a task that is its worker's still.
-delete from tasks where run_uid = ? and key = ? and attempt = ? and owner = ?;
+-- Delete tasks that are their worker's still.
+with rows (uid, key, attempt) as (values :rows)
+delete from tasks
+where rowid in (
+  select t.rowid from rows b cross join (select ? as owner) me
+  join tasks t on t.run_uid = b.uid and t.key = b.key and t.attempt = b.attempt and t.owner = me.owner
+)
+returning run_uid, key, attempt;
 
 -- name: list_lapsed
 -- Tasks whose lease lapsed, or whose worker is dead or gone.
@@ -68,3 +84,46 @@ with rows (uid, key, attempt) as (values :rows)
 select b.key, b.attempt from rows b
 where exists (select 1 from tasks t where t.run_uid = b.uid and t.key = b.key and t.attempt = b.attempt)
   or exists (select 1 from inbox i where i.run_uid = b.uid and i.id = b.key || '#' || b.attempt);
+
+-- name: list_tasks
+-- A run's tasks.
+select key, attempt, queue, function, due_at, owner, claimed_at, stop, coalesce(progress, x'')
+from tasks where run_uid = ? order by key;
+
+-- name: count_runs
+-- How many runs are due in each queue, and since when; how many are owned. It walks those, and nothing else.
+with recursive
+levels (priority) as (values (0), (1), (2), (3), (4), (5), (6), (7), (8), (9)),
+queues (name) as (
+  select min(queue) from runs where wake_at is not null
+  union all
+  select (select min(r.queue) from runs r where r.wake_at is not null and r.queue > q.name)
+  from queues q where q.name is not null
+),
+standing (queue, due_at, held) as (
+  select q.name, r.wake_at, 0
+  from queues q cross join levels l cross join runs r indexed by runs_due
+  where r.queue = q.name and r.priority = l.priority and r.wake_at <= :now
+  union all
+  select r.queue, null, 1 from workers w cross join runs r indexed by runs_owner where r.owner = w.id
+)
+select queue, null, count(due_at), min(due_at), sum(held) from standing group by queue order by queue;
+
+-- name: count_tasks
+-- The same of tasks, by queue and function.
+with recursive
+levels (priority) as (values (0), (1), (2), (3), (4), (5), (6), (7), (8), (9)),
+queues (name) as (
+  select min(queue) from tasks where owner is null and stop = 0
+  union all
+  select (select min(t.queue) from tasks t where t.owner is null and t.stop = 0 and t.queue > q.name)
+  from queues q where q.name is not null
+),
+standing (queue, function, due_at, held) as (
+  select q.name, t.function, t.due_at, 0
+  from queues q cross join levels l cross join tasks t indexed by tasks_due
+  where t.owner is null and t.stop = 0 and t.queue = q.name and t.priority = l.priority and t.due_at <= :now
+  union all
+  select t.queue, t.function, null, 1 from workers w cross join tasks t indexed by tasks_owner where t.owner = w.id
+)
+select queue, function, count(due_at), min(due_at), sum(held) from standing group by queue, function order by queue, function;
