@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from outlast.errors import InboxFull
 from outlast.stores.memory.handle import Handle
-from outlast.stores.store import INBOX_LIMIT, Inbox, Message, Sent
+from outlast.stores.store import INBOX_LIMIT, REOPENING, Inbox, Message, Sent
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -68,7 +68,8 @@ class Mail(Handle):
         run.inbox[run.mail] = Message(run.mail, message.id, message.kind, message.payload, now)
         run.message_ids[message.id] = run.mail
         tables.unread[run.uid] = run
-        run.live = True  # one that was not is reopened by it
+        if REOPENING.get(message.kind) is run.status:
+            run.live = True
         if run.owner is None and run.live:
             tables.wake(run, now)
         else:
