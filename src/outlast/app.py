@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import AsyncGenerator, Callable, Coroutine, Iterable
+from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Coroutine, Iterable, MutableMapping
 from concurrent.futures import Executor
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from datetime import datetime
-from typing import Any, Self, TypeVar, TypeVarTuple, Unpack, overload
+from typing import TYPE_CHECKING, Any, Self, TypeAlias, TypeVar, TypeVarTuple, Unpack, overload
 
 from outlast.authoring.module import Module
 from outlast.authoring.workflow import Workflow
@@ -22,7 +22,15 @@ from outlast.core.keys import check_name
 from outlast.core.loop.refusals import RefusingLoop
 from outlast.engine.engine import Engine
 from outlast.engine.worker import Worker, WorkerSettings
-from outlast.errors import AppNotOpen, EffectInBody, FunctionNotFound, InvalidDefinition, InvalidSetting, RunNotFound
+from outlast.errors import (
+    AppNotOpen,
+    EffectInBody,
+    ExtraMissing,
+    FunctionNotFound,
+    InvalidDefinition,
+    InvalidSetting,
+    RunNotFound,
+)
 from outlast.run.describing import describe_work, describe_worker, summarize_run
 from outlast.run.handle import Run
 from outlast.run.options import (
@@ -39,10 +47,19 @@ from outlast.stores.open import open_store
 from outlast.telemetry.logs import ENGINE
 from outlast.telemetry.observer import Observers
 
-__all__ = ["Outlast"]
+if TYPE_CHECKING:
+    from outlast.http.access import AuthHook
+
+__all__ = ["AsgiApp", "Outlast"]
 
 R = TypeVar("R")
 Ts = TypeVarTuple("Ts")
+
+AsgiScope: TypeAlias = MutableMapping[str, Any]
+AsgiApp: TypeAlias = Callable[
+    [AsgiScope, Callable[[], Awaitable[AsgiScope]], Callable[[AsgiScope], Awaitable[None]]], Awaitable[None]
+]
+"""What any ASGI server serves, and any ASGI app can mount."""
 
 DEFAULT_URL = "sqlite:///outlast.db"
 YES = frozenset({"1", "true", "yes", "on"})
@@ -324,6 +341,44 @@ class Outlast(Module):
         _refuse_in_body("app.run_sync()")
         problem = "There is an event loop here, and run_sync would block it"
         raise AppNotOpen("app.run_sync()", problem, "Await app.start() and run.result() instead.")
+
+    # --- HTTP ---------------------------------------------------------------------------------------------------------
+
+    def asgi(
+        self,
+        *,
+        token: str | None = None,
+        auth: AuthHook | None = None,
+        no_auth: bool = False,
+        hosts: Collection[str] | None = None,
+        origins: Collection[str] = (),
+        largest_body: int = 4 * 1024 * 1024,
+        heartbeat: Duration = "15s",
+    ) -> AsgiApp:
+        """The HTTP API and the console, to be served, or mounted in any ASGI app.
+
+        Nothing is open by default, so one of three has to be said: a `token` that all share; an `auth` hook, which gets
+        the request and gives a `User` or None; or `no_auth=True`. `hosts`: the names it answers to, without ports, by
+        default any; with `no_auth`, those nobody can register. `origins`: other sites whose pages may act here.
+        `largest_body` is in bytes; streams show a sign of life every `heartbeat`. Served by itself it opens the app;
+        mounted, the host has to. Raises InvalidSetting, InvalidDuration; ExtraMissing without `outlast[server]`.
+        """
+        try:
+            from outlast.http.asgi import make_asgi
+        except ModuleNotFoundError as error:
+            if (error.name or "").partition(".")[0] == "outlast":
+                raise
+            raise ExtraMissing("The HTTP API", "server") from error
+        return make_asgi(
+            self,
+            token=token,
+            auth=auth,
+            no_auth=no_auth,
+            hosts=hosts,
+            origins=origins,
+            largest_body=largest_body,
+            heartbeat=heartbeat,
+        )
 
     async def _run_once(self, workflow: Any, args: tuple[Any, ...], id: str | None, timeout: Duration | None) -> Any:
         async with self.worker():

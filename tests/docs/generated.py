@@ -18,6 +18,7 @@ if __name__ == "__main__":
 
 from outlast.core.states import to_mermaid  # noqa: E402
 from tests.docs.reference import make_commands, make_errors, make_names  # noqa: E402
+from tests.docs.routes import make_refusals, make_routes  # noqa: E402
 
 __all__ = ["PARTS", "list_generated", "with_parts"]
 
@@ -25,6 +26,8 @@ PARTS: dict[str, Callable[[], str]] = {
     "states": lambda: f"```mermaid\n{to_mermaid()}\n```",
     "commands": make_commands,
     "errors": make_errors,
+    "routes": make_routes,
+    "refusals": make_refusals,
     **make_names(),
 }
 """By name: what stands there."""

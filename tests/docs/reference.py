@@ -24,7 +24,9 @@ WIDTH = 100
 
 # What a page shows of each class. Methods in the order of the source.
 CLASSES: dict[str, tuple[str, ...]] = {
-    "Outlast": ("start", "get_run", "runs", "prune", "workers", "worker", "work_until_idle", "run_sync", "executor"),
+    "Outlast": (
+        *("start", "get_run", "runs", "prune", "workers", "worker", "work_until_idle", "run_sync", "asgi", "executor"),
+    ),
     "Module": ("step", "workflow", "include"),
     "Step": ("options", "fn"),
     "Workflow": ("fn",),

@@ -92,6 +92,15 @@ def describe_run(row: RunRow, view: RunView, decode: Decode) -> RunInfo:
         state=_plain_values(view.state),
         output=None if view.output is None else decode(view.output),
         error=_error_of(view),
+        input={} if view.started is None else _plain(view.started.input),
+        user=row.user,
+        attributes=msgspec.json.decode(row.attributes),
+        queue=row.queue,
+        priority=row.priority,
+        parent=row.parent,
+        trace=row.trace,
+        created_at=to_datetime(row.created_at),
+        due_at=_instant(row.wake_at),
     )
 
 

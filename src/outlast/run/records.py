@@ -67,6 +67,18 @@ class RunInfo(msgspec.Struct, frozen=True):
     output: Any
     """None unless completed; it may be None then too."""
     error: ErrorRecord | None
+    input: dict[str, Any] = {}
+    """By parameter name."""
+    user: str | None = None
+    attributes: dict[str, Any] = {}
+    queue: str = ""
+    priority: int = 5
+    parent: str | None = None
+    """uid of the run that started it."""
+    trace: str = ""
+    created_at: datetime | None = None
+    due_at: datetime | None = None
+    """When it is next due, if it waits for a time: as its row says, once it is parked."""
 
 
 class RunSnapshot(msgspec.Struct, frozen=True):

@@ -1,0 +1,45 @@
+"""How the API reaches runs: by id, for who may see them. Layer: http.
+
+What always holds: one statement finds a run and its owner; who may not see it gets the same answer as for a run that is
+not there; and outputs are plain JSON, so that a changed annotation cannot hide them.
+"""
+
+# ruff: noqa: SLF001 - the app's engine is this package's own affair
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from outlast.core.keys import check_name
+from outlast.errors import InvalidSetting, RunNotFound
+from outlast.run.handle import Run
+
+if TYPE_CHECKING:
+    from outlast.app import Outlast
+    from outlast.engine.engine import Engine
+    from outlast.http.route import Call
+    from outlast.stores.store import RunRow
+
+__all__ = ["engine_of", "find_run", "handle_of"]
+
+
+def engine_of(app: Outlast) -> Engine:
+    """The open app's. Raises AppNotOpen."""
+    return app._here("the HTTP API")
+
+
+def handle_of(app: Outlast, row: RunRow) -> Run[Any]:
+    """A handle that gives outputs as plain JSON."""
+    return Run(app._here, row.uid, row.id, row.workflow, None)
+
+
+async def find_run(call: Call[Any, Any]) -> tuple[Run[Any], RunRow]:
+    """The run in the call's path. Raises RunNotFound, also for who may not see it; InvalidName."""
+    name, uid = check_name("run id", call.path["id"]), call.query.uid
+    store = engine_of(call.app).store
+    row = await store.find_run(name) if uid is None else await store.find_uid(check_name("uid", uid))
+    if row is None or not call.caller.may_see(row.user):
+        raise RunNotFound(name)
+    if uid is not None and name not in {"-", row.id}:
+        raise InvalidSetting("uid", uid, f"a run called {name!r}, or '-' in the path")
+    return handle_of(call.app, row), row

@@ -1,0 +1,91 @@
+"""The route that starts runs. Layer: http.
+
+What always holds: nothing is stored of a start that is refused; repeating a request with an id starts nothing twice;
+and an id that is somebody else's run gives nothing of that run away.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from outlast.core.states import is_ended
+from outlast.errors import FunctionNotFound, InvalidSetting, RunConflict
+from outlast.http.access import Caller
+from outlast.http.paths import quote_segment
+from outlast.http.reach import engine_of, handle_of
+from outlast.http.refusals import NotAllowed
+from outlast.http.route import Call, Reply
+from outlast.http.routes.runs import read_wait, wait_outcome
+from outlast.http.shapes import Outcome, StartQuery, StartRequest
+from outlast.run.options import check_start
+
+__all__ = ["run_path", "start_run"]
+
+
+async def start_run(call: Call[StartQuery, StartRequest]) -> Reply[Outcome]:
+    """Start a run; with `wait`, answer when it has ended (200), or after that time (202: it goes on).
+
+    Once it answers 201, the run will happen. The same id, workflow and input again is the same run. How a run failed is
+    in the answer: the request has done what it was to do.
+    """
+    body, app = call.body, call.app
+    engine, wait_s = engine_of(app), read_wait(call.query.wait)
+    workflow = app.find_workflow(body.workflow)
+    if workflow is None:
+        raise FunctionNotFound(body.workflow[:200], "workflow")
+    given, user = workflow.decode_input_json(bytes(body.input)), _owner(call.caller, body.user)
+    if body.on_conflict == "restart" and not call.caller.is_admin:
+        await _check_own(call, body.id)
+    start = check_start(
+        id=body.id,
+        on_conflict=body.on_conflict,
+        delay=body.delay,
+        at=body.at,
+        priority=body.priority,
+        queue=body.queue,
+        user=user,
+        attributes=body.attributes,
+        trace=body.trace or _trace_of(call),
+    )
+    uid, name = await engine.start(workflow, given, start)
+    row = await engine.get_row(uid)
+    if not call.caller.may_see(row.user):
+        raise RunConflict(name, "owner")
+    run = handle_of(app, row)
+    headers = {"location": call.root + run_path(name, uid)}
+    if call.query.wait is not None:
+        reply = await wait_outcome(call, run, wait_s)
+        return Reply(reply.value, reply.status, headers)
+    outcome = Outcome(id=name, uid=uid, workflow=row.workflow, status=row.status, is_ended=is_ended(row.status))
+    return Reply(outcome, 201, headers)
+
+
+def run_path(id: str, uid: str) -> str:
+    """Where the run is; clients would resolve an id that is all dots, so such a run is named by its uid."""
+    return f"/api/v1/runs/-?uid={uid}" if id in {".", ".."} else f"/api/v1/runs/{quote_segment(id)}"
+
+
+def _owner(caller: Caller, asked: str | None) -> str | None:
+    """Whose run it becomes."""
+    if caller.is_admin:
+        return asked if asked is not None else caller.id
+    if asked not in {None, caller.id}:
+        raise NotAllowed(caller.name, f"start a run of {asked!r}", "to be that user, or the scope 'admin'")
+    return caller.id
+
+
+async def _check_own(call: Call[Any, Any], id: str | None) -> None:
+    """Only one's own run can be replaced by another."""
+    row = None if id is None else await engine_of(call.app).store.find_run(id)
+    if row is not None and not call.caller.may_see(row.user):
+        raise RunConflict(row.id, "owner")
+
+
+def _trace_of(call: Call[Any, Any]) -> str | None:
+    """The caller's trace, if it is one: a header that some proxy made up is no reason to refuse."""
+    given = call.headers.get("traceparent")
+    try:
+        check_start(trace=given)
+    except InvalidSetting:
+        return None
+    return given

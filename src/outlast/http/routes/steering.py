@@ -1,0 +1,39 @@
+"""Routes that steer runs. Layer: http.
+
+What always holds: when one answers, what it was asked for is stored; and it is asked only by who may see the run.
+"""
+
+from __future__ import annotations
+
+from outlast.http.reach import find_run
+from outlast.http.route import Call, Nothing
+from outlast.http.shapes import CancelAnswer, CancelRequest, Done, FindRun, ResumeRequest
+
+__all__ = ["cancel_run", "delete_run", "resume_run", "retry_run"]
+
+
+async def cancel_run(call: Call[FindRun, CancelRequest]) -> CancelAnswer:
+    """Ask a run to stop. Its body may clean up first, so it ends when that is done."""
+    run, _ = await find_run(call)
+    is_sent = await run.cancel(call.body.reason, force=call.body.force)
+    return CancelAnswer(id=run.id, uid=run.uid, is_sent=is_sent)
+
+
+async def resume_run(call: Call[FindRun, ResumeRequest]) -> Done:
+    """Let a suspended run go on."""
+    run, _ = await find_run(call)
+    await run.resume(call.body.reason)
+    return Done(id=run.id, uid=run.uid)
+
+
+async def retry_run(call: Call[FindRun, Nothing]) -> Done:
+    """Let a failed run go on from what failed, with a fresh budget of attempts; what succeeded stays."""
+    run, _ = await find_run(call)
+    await run.retry()
+    return Done(id=run.id, uid=run.uid)
+
+
+async def delete_run(call: Call[FindRun, Nothing]) -> None:
+    """Delete an ended run, with its journal and all else that is its own."""
+    run, _ = await find_run(call)
+    await run.delete()

@@ -1,0 +1,64 @@
+"""Routes about what runs run on: workflows, workers, the server itself, and who asks. Layer: http."""
+
+from __future__ import annotations
+
+import inspect
+from importlib.metadata import PackageNotFoundError, version
+
+from outlast.authoring.schema import json_schema
+from outlast.authoring.workflow import Workflow
+from outlast.errors import FunctionNotFound
+from outlast.http.reach import engine_of
+from outlast.http.route import Call, Nothing
+from outlast.http.shapes import Standing, WorkflowInfo
+from outlast.run.records import WorkerInfo
+
+__all__ = ["find_version", "get_health", "get_readiness", "get_workflow", "list_workers", "list_workflows"]
+
+
+async def list_workflows(call: Call[Nothing, Nothing]) -> list[WorkflowInfo]:
+    """The workflows that this server knows, with the schemas of their input and output."""
+    return [_describe(workflow) for workflow in call.app.iter_workflows()]
+
+
+async def get_workflow(call: Call[Nothing, Nothing]) -> WorkflowInfo:
+    """One workflow that this server knows."""
+    name = call.path["name"]
+    workflow = call.app.find_workflow(name)
+    if workflow is None:
+        raise FunctionNotFound(name[:200], "workflow")
+    return _describe(workflow)
+
+
+def _describe(workflow: Workflow[..., object]) -> WorkflowInfo:
+    return WorkflowInfo(
+        name=workflow.name,
+        version=workflow.version,
+        doc=inspect.getdoc(workflow.fn) or "",
+        input_schema=workflow.arguments.json_schema(),
+        output_schema=json_schema(workflow.arguments.returns.annotation),
+    )
+
+
+async def list_workers(call: Call[Nothing, Nothing]) -> list[WorkerInfo]:
+    """The workers of the store: those alive, and the dead that nobody has taken over from yet. For admins."""
+    return await call.app.workers()
+
+
+async def get_health(call: Call[Nothing, Nothing]) -> Standing:  # noqa: ARG001 - it asks nothing
+    """Whether this server answers at all. Needs nobody signed in."""
+    return Standing(is_ready=True, version=find_version())
+
+
+async def get_readiness(call: Call[Nothing, Nothing]) -> Standing:
+    """Whether the store answers; 503 if not. Needs nobody signed in."""
+    await engine_of(call.app).store.now()
+    return Standing(is_ready=True, version=find_version())
+
+
+def find_version() -> str:
+    """Of outlast."""
+    try:
+        return version("outlast")
+    except PackageNotFoundError:  # a work tree that was not installed
+        return ""

@@ -1,0 +1,67 @@
+"""All routes: the one place that says what there is. Layer: http.
+
+What always holds: what is not in here cannot be reached, and what is in here is in the OpenAPI document.
+"""
+
+from __future__ import annotations
+
+from outlast import errors
+from outlast.http.refusals import MethodNotAllowed, NotAllowed, NotSignedIn
+from outlast.http.route import Errors, Route
+from outlast.http.routes import following, runs, session, starting, steering, surroundings
+
+__all__ = ["API", "ROUTES", "RUN"]
+
+API = "/api/v1"
+RUN = f"{API}/runs/{{id}}"
+
+_FOUND: Errors = (errors.RunNotFound, errors.InvalidName, errors.InvalidSetting)
+_START: Errors = (
+    errors.FunctionNotFound,
+    errors.InvalidInput,
+    errors.InvalidName,
+    errors.InvalidSetting,
+    errors.InvalidDuration,
+    errors.NotEncodable,
+    errors.ValueTooLarge,
+    errors.RunExists,
+    errors.RunConflict,
+    errors.RunNotFound,
+    errors.StoreFull,
+    NotAllowed,
+)
+_SENT: Errors = (*_FOUND, errors.InboxFull, errors.StoreFull)
+
+ROUTES: tuple[Route, ...] = (
+    Route("POST", f"{API}/runs", starting.start_run, _START, statuses=(201, 200, 202)),
+    Route("GET", f"{API}/runs", runs.list_runs, (errors.InvalidSetting, errors.InvalidName, NotAllowed)),
+    Route("GET", RUN, runs.get_run, _FOUND),
+    Route("GET", f"{RUN}/result", runs.get_result, (*_FOUND, errors.InvalidDuration), statuses=(200, 202)),
+    Route("GET", f"{RUN}/history", runs.list_attempts, _FOUND),
+    Route("GET", f"{RUN}/timeline", runs.list_timeline, _FOUND),
+    Route("GET", f"{RUN}/state", runs.get_state, _FOUND),
+    Route("GET", f"{RUN}/events", following.follow_run, _FOUND, statuses=(200, 204)),
+    Route("POST", f"{RUN}/cancel", steering.cancel_run, _SENT),
+    Route("POST", f"{RUN}/resume", steering.resume_run, (*_SENT, errors.WaitNotFound, errors.RunEnded)),
+    Route("POST", f"{RUN}/retry", steering.retry_run, (*_FOUND, errors.RunNotFailed, errors.StoreFull)),
+    Route("DELETE", RUN, steering.delete_run, (*_FOUND, errors.RunNotEnded), statuses=(204,)),
+    Route("GET", f"{API}/changes", following.follow_changes, tag="server"),
+    Route("GET", f"{API}/workflows", surroundings.list_workflows, tag="workflows"),
+    Route("GET", f"{API}/workflows/{{name}}", surroundings.get_workflow, (errors.FunctionNotFound,), tag="workflows"),
+    Route("GET", f"{API}/workers", surroundings.list_workers, needs_admin=True, tag="server"),
+    Route("GET", f"{API}/session", session.get_session, is_open=True, tag="session"),
+    Route(
+        "POST",
+        f"{API}/session",
+        session.sign_in,
+        (MethodNotAllowed, NotSignedIn),
+        statuses=(204,),
+        is_open=True,
+        tag="session",
+    ),
+    Route(
+        "DELETE", f"{API}/session", session.sign_out, (MethodNotAllowed,), statuses=(204,), is_open=True, tag="session"
+    ),
+    Route("GET", f"{API}/health", surroundings.get_health, is_open=True, tag="server"),
+    Route("GET", f"{API}/ready", surroundings.get_readiness, is_open=True, tag="server"),
+)
