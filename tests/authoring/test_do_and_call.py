@@ -164,14 +164,14 @@ async def test_a_name_nobody_here_knows_leaves_the_run_to_others(module: str, mi
     player.close()
 
 
-async def test_calling_a_workflow_by_name_says_what_to_do_instead() -> None:
-    """This release has no child runs, and says so rather than that the name is unknown."""
+async def test_a_call_by_name_says_what_does_not_fit() -> None:
+    """Arguments that a step does not take, and options that a child run does not have, are named."""
     app = Module("")
 
     @app.workflow(name="calls")
     async def calls(ctx: Context) -> Any:
-        with pytest.raises(InvalidDefinition, match="no child runs"):
-            await ctx.call("calls")
+        with pytest.raises(InvalidDefinition, match="retries=3 says nothing of a child run"):
+            await ctx.call("calls", retries=3)
         with pytest.raises(TypeError, match="amount"):
             await ctx.call("charge", {"sum": 1})
 

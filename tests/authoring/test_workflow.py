@@ -14,7 +14,6 @@ from outlast.authoring.context import Context
 from outlast.authoring.module import Module
 from outlast.core.events import RunFailed
 from outlast.errors import (
-    InvalidDefinition,
     InvalidInput,
     NotEncodable,
     NotInBody,
@@ -124,18 +123,6 @@ def test_a_workflow_called_outside_a_body_says_how_to_start_it() -> None:
     """It raises at the call, not at an await that may never come, and names `app.start` and `run_sync`."""
     with pytest.raises(NotInBody, match=r"fulfil\(\).*app\.start or app\.run_sync"):
         _ = fulfil(Order("a"))
-
-
-async def test_a_workflow_awaited_in_a_body_says_what_to_do_instead() -> None:
-    """This release has no child runs; the other body can be awaited within this run."""
-
-    @app.workflow(name="parent")
-    async def parent(ctx: Context) -> Any:
-        with pytest.raises(InvalidDefinition, match=r"no child runs.*fulfil\.fn\(ctx"):
-            await fulfil(Order("a"))
-        return await fulfil.fn(ctx, Order("b"))
-
-    assert await Player(parent).output() == ["b", "", "False"]
 
 
 def test_a_workflow_looks_like_its_function() -> None:

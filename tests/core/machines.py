@@ -30,6 +30,9 @@ Body = Callable[[Machine], Coroutine[Any, Any, bytes]]
 class ScriptedCall:
     """A step call as authoring makes one, without a function behind it."""
 
+    undo = compensates = ""
+    is_left = False
+
     def __init__(self, name: str, arguments: object, *, kind: str = "step", retries: int = 0) -> None:
         self.name = self.function = name
         self.kind = kind

@@ -13,11 +13,16 @@ from msgspec import Raw
 from outlast.core.events import (
     AttemptStarted,
     CancelRequested,
+    ChildCancelled,
+    ChildSignalled,
+    EffectKept,
     ErrorRecord,
     Event,
     MilestoneReached,
     PatchApplied,
     RunCancelled,
+    RunCompensated,
+    RunCompensationFailed,
     RunCompleted,
     RunFailed,
     RunReopened,
@@ -33,8 +38,11 @@ from outlast.core.events import (
     StepProgressed,
     StepReused,
     StepSettled,
+    StepsSettled,
     StepSucceeded,
     TimerFired,
+    UndoRegistered,
+    UnwindStarted,
 )
 from outlast.core.fold import fold
 from outlast.core.history import list_attempts
@@ -114,6 +122,14 @@ ONE_EACH = [
     (RunCompleted(Raw(b"1")), "completed"),
     (RunFailed(BOOM), "failed"),
     (RunCancelled("why"), "cancelled"),
+    (StepsSettled(1), "all_settled"),
+    (ChildCancelled("a", "why"), "child_cancelled"),
+    (ChildSignalled("a", "m", "paid"), "child_signalled"),
+    (UndoRegistered("undo:f"), "undo_registered"),
+    (EffectKept("a"), "kept"),
+    (UnwindStarted(("a",), BOOM), "compensating"),
+    (RunCompensated(BOOM), "compensated"),
+    (RunCompensationFailed(("a",), BOOM), "compensation_failed"),
 ]
 
 

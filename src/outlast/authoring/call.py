@@ -11,7 +11,7 @@ import importlib
 import inspect
 import pickle
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from outlast.authoring.current import StepInfo, entered_step, find_current_step
 from outlast.authoring.declaration import is_nested
@@ -22,7 +22,10 @@ from outlast.authoring.signature import Explicit
 from outlast.core.retry import is_retryable
 from outlast.errors import InvalidDefinition
 
-__all__ = ["Call"]
+if TYPE_CHECKING:
+    import msgspec
+
+__all__ = ["Call", "CompensatingCall"]
 
 
 class Call:
@@ -38,7 +41,12 @@ class Call:
         "name",
         "retries",
         "settings",
+        "undo",
     )
+
+    compensates = ""
+    """Key of the step that it undoes."""
+    is_left = False
 
     def __init__(
         self, function: Function, name: str, settings: StepSettings, arguments: bytes, explicit: Explicit
@@ -54,6 +62,7 @@ class Call:
         """A JSON object by parameter name."""
         self.settings = settings
         self.retries = settings.policy.retries
+        self.undo = "" if settings.undo_with is None else settings.undo
         self.is_async = function.is_async
 
     def __repr__(self) -> str:
@@ -63,12 +72,20 @@ class Call:
         """Whether the arguments that the body gave itself are those on record. Changed defaults do not count."""
         return self._function.arguments.same_call(recorded, self.arguments, self._explicit)
 
+    def decode_call(self) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        """What the function is called with."""
+        return self._function.arguments.decode_call(self.arguments)
+
+    def decode_result(self, value: msgspec.Raw) -> Any:
+        """The result, as the body got it."""
+        return self._function.returns.decode(value)
+
     def invoke(self) -> Any:
         """Call the function: a coroutine if `is_async`, else its value (or what it raises), computed in this thread.
 
         A closure that is no `async def` may still give a coroutine, as `lambda: client.get(url)` does: await it.
         """
-        args, kwargs = self._function.arguments.decode_call(self.arguments)
+        args, kwargs = self.decode_call()
         return self._function.fn(*args, **kwargs)
 
     def encode_result(self, value: Any) -> bytes:
@@ -91,6 +108,16 @@ class Call:
             problem = f"{self.name!r} cannot be sent to an executor, which would not find its function"
             raise InvalidDefinition(problem, self._function.place, "Make it a step at the top of a module.")
         return _run_remotely, (fn.__module__, fn.__qualname__, self.function, self.arguments, _facts())
+
+
+class CompensatingCall(Call):
+    """A call that undoes what another step did."""
+
+    __slots__ = ("compensates",)
+
+    def __init__(self, compensates: str, *args: Any) -> None:
+        super().__init__(*args)
+        self.compensates = compensates
 
 
 class _Encoded:

@@ -17,17 +17,18 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Literal, TypeVar, Unpack, overload
 from uuid import UUID
 
+from outlast.authoring.child import run_child, settle_child
 from outlast.authoring.codec import Returns, encode
 from outlast.authoring.function import Closure
 from outlast.authoring.mapping import collect_failure, run_map
 from outlast.authoring.options import CallOptions, StepOptions
+from outlast.authoring.parent import Parent
 from outlast.authoring.schema import decoder
 from outlast.authoring.step import DEFAULTS, Coro, call_durably, settle_options
 from outlast.core.durations import Duration, parse_duration
 from outlast.core.instants import to_datetime, to_us
 from outlast.core.keys import check_name
-from outlast.core.loop import running_body_loop
-from outlast.errors import FunctionNotFound, InvalidDefinition, NotInBody, StepFailed
+from outlast.errors import FunctionNotFound, InvalidDefinition, StepFailed
 from outlast.telemetry.logs import fields
 
 if TYPE_CHECKING:
@@ -68,14 +69,12 @@ class RunIdentity:
     started_at: datetime
 
 
-class Context:
+class Context(Parent):
     """The first parameter of every workflow. Its coroutines are for the body to await; the rest answers at once."""
 
     def __init__(self, machine: Machine, facts: RunFacts, home: str = "") -> None:
         """The engine makes it. `home` is the module whose bare names come first."""
-        self._machine = machine
-        self._registry = facts.registry
-        self._home = home
+        super().__init__(machine, facts.registry, home)
         self._attributes: Mapping[str, Any] | None = None
         self.log: logging.LoggerAdapter[logging.Logger] = _BodyLog(facts.log, machine)
         """Logs with the run's id; quiet while the body goes over what is on record, and while it is evicted."""
@@ -198,24 +197,22 @@ class Context:
     ) -> Any:
         """Call a step by its registered name, with arguments by parameter name. The result is decoded as `returns`.
 
-        A bare name is first looked up in the workflow's own module. If nobody here knows it, the run waits for a worker
-        that does.
+        The name of a workflow runs it as a child; its options are `ChildOptions`. A bare name is first looked up in the
+        workflow's own module. If nobody here knows it, the run waits for a worker that does.
         """
         machine = self._inside("call()")
         step = self._registry.find_step(function, self._home)
         if step is None:
-            if self._registry.find_workflow(function, self._home) is not None:
-                problem = f"A body cannot call the workflow {function!r}: this release has no child runs"
-                raise InvalidDefinition(problem, f"ctx.call({function!r})", "Call app.start() in a step.")
+            workflow = self._registry.find_workflow(function, self._home)
+            if workflow is not None:
+                settings = settle_child(workflow.child_settings, options, f"ctx.call({function!r})")
+                return await run_child(workflow, settings, (), dict(args))
             await machine.report_missing(self._qualify(check_name("function name", function)))
             raise FunctionNotFound(function, "step")
         if options:
             step = step.options(**options)
         codec = None if returns is _UNSAID else Returns(step.function.name, returns)
         return await call_durably(step.function, step.name, step.settings, (), dict(args), codec)
-
-    def _qualify(self, function: str) -> str:
-        return f"{self._home}:{function}" if self._home and ":" not in function else function
 
     @overload
     async def map(
@@ -281,16 +278,6 @@ class Context:
     def state(self) -> Mapping[str, Any]:
         """The run's own state, as plain JSON; `status().state` shows it outside. What you get is yours to change."""
         return _State(self._inside("state").state)
-
-    # --- inside -------------------------------------------------------------------------------------------------------
-
-    def _inside(self, call: str) -> Machine:
-        """The machine, in its own body. Raises NotInBody, which names the call, anywhere else."""
-        loop = running_body_loop()
-        found: Machine | None = None if loop is None else loop.machine
-        if found is None or found is not self._machine:
-            raise NotInBody(f"ctx.{call}")
-        return found
 
 
 async def _sleep(machine: Machine, until_us: int) -> None:

@@ -92,6 +92,7 @@ class Module:
     def _declare_step(self, fn: Any, name: str | None, options: dict[str, Any]) -> Step[..., Any]:
         _check_undeclared(fn)
         step: Step[..., Any] = Step(fn, self._full(check_function("step", fn, name)), options)
+        step._declare = self._declare_step
         self._add({step.name: step})
         return step
 

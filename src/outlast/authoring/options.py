@@ -40,8 +40,9 @@ class StepOptions(TypedDict, total=False):
     """The `concurrent.futures.Executor` of this name runs it."""
     at_most_once: bool
     """After a crash in the middle it is not repeated: it fails as StepInterrupted."""
-    compensate: bool
-    """False: its effect stays when the run is unwound. Without effect in this release, which unwinds no runs."""
+    compensate: bool | Callable[..., object]
+    """False: its effect stays when the run is unwound. A step or a function: this undoes it, called with the step's
+    arguments and its result."""
     on_error: Callable[..., object] | None
     """Runs once, as a step of its own, when the step has failed for good; gets a `FailedStep`."""
 
@@ -63,8 +64,15 @@ class StepSettings:
     queue: str | None = None
     executor: str | None = None
     at_most_once: bool = False
-    compensate: bool = True
+    undo_with: Callable[..., object] | None = None
+    """What undoes its success."""
     on_error: Callable[..., object] | None = None
+
+    @property
+    def undo(self) -> str:
+        """Name of what undoes its success; "" for nothing."""
+        undo = self.undo_with
+        return "" if undo is None else str(getattr(undo, "name", None) or getattr(undo, "__name__", "function"))
 
 
 _POLICY: Final = ("retries", "backoff", "retry_on", "give_up_on")
@@ -85,8 +93,10 @@ def settle(base: StepSettings, changes: Mapping[str, object], where: str) -> Ste
             settled[f"{name}_us"] = _duration(name, value, where)
         elif name in {"queue", "executor"}:
             settled[name] = None if value is None else check_name(name, value)
-        elif name in {"at_most_once", "compensate"}:
+        elif name == "at_most_once":
             settled[name] = _bool(name, value, where)
+        elif name == "compensate":
+            settled["undo_with"] = _undo(base.undo_with, value, where)
         elif name == "on_error":
             settled[name] = _callable(value, where)
         else:
@@ -123,6 +133,12 @@ def _bool(name: str, value: object, where: str) -> bool:
     if not isinstance(value, bool):
         raise InvalidDefinition(f"{name}={value!r} is neither True nor False", where, "Give one of them.")
     return value
+
+
+def _undo(declared: Callable[..., object] | None, value: object, where: str) -> Callable[..., object] | None:
+    if callable(value):
+        return value
+    return declared if _bool("compensate", value, where) else None
 
 
 def _callable(value: object, where: str) -> Callable[..., object] | None:

@@ -75,6 +75,16 @@ class Arguments:
             self._returns = Returns(self.function, self._resolve("return", annotation))
         return self._returns
 
+    @property
+    def positional_count(self) -> int:
+        """How many parameters it passes by position; a variadic one is not counted."""
+        return len(self._positional)
+
+    @property
+    def keyword_only(self) -> dict[str, None]:
+        """Names of the parameters that it passes by name."""
+        return {p.name: None for p in self._others if p.kind is p.KEYWORD_ONLY}
+
     def prepare(self, *, strict: bool = True) -> bool:
         """Resolve and check all annotations and defaults now. Raises InvalidDefinition.
 

@@ -13,15 +13,17 @@ import inspect
 import sys
 from asyncio import CancelledError
 from collections.abc import Callable, Coroutine, Mapping
-from typing import TYPE_CHECKING, Any, Final, Generic, ParamSpec, TypeAlias, TypeVar, Unpack
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Final, Generic, ParamSpec, TypeAlias, TypeVar, Unpack, overload
 
 import msgspec
 from msgspec import Raw
 
-from outlast.authoring.call import Call
+from outlast.authoring.call import Call, CompensatingCall
+from outlast.authoring.declaration import is_nested
 from outlast.authoring.exceptions import rebuild_error
 from outlast.authoring.function import Closure, Function
-from outlast.authoring.options import CallOptions, StepSettings, settle
+from outlast.authoring.options import CallOptions, StepOptions, StepSettings, settle
 from outlast.authoring.plain import call_plainly
 from outlast.authoring.schema import decoder
 from outlast.core.calls import STEP_MARK
@@ -39,9 +41,18 @@ __all__ = ["DEFAULTS", "Coro", "FailedStep", "Step", "call_durably", "mark_corou
 
 P = ParamSpec("P")
 R = TypeVar("R")
+A = TypeVar("A")
+B = TypeVar("B")
+C = TypeVar("C")
+D = TypeVar("D")
+E = TypeVar("E")
+F = TypeVar("F")
 
 Coro: TypeAlias = Coroutine[Any, Any, R]
 """What calls return. By this name: spelt out, mypy takes a gather of two different ones for `Any`."""
+
+Undo: TypeAlias = Callable[P, object]
+"""What a compensation may be: `async def` or `def`; what it returns is recorded, and of no consequence."""
 
 DEFAULTS: Final = StepSettings()
 _MOST_VARIANTS: Final = 64
@@ -55,8 +66,10 @@ async def call_durably(
     args: tuple[Any, ...],
     kwargs: dict[str, Any],
     returns: Returns | None = None,
+    compensates: str = "",
 ) -> Any:
-    """The coroutine of a step's call. `returns` decodes the result instead of the function's own annotation.
+    """The coroutine of a step's call. `returns` decodes the result instead of the function's own annotation;
+    `compensates` is the key of the step that this one undoes.
 
     Raises TypeError or NotEncodable for arguments that cannot be, and what the step failed with: as itself where the
     codec can make it again, else as StepFailed.
@@ -67,7 +80,10 @@ async def call_durably(
         return await call_plainly(function, args, kwargs)
     machine: Machine = loop.machine
     data, explicit = function.arguments.encode_call(args, kwargs)
-    pending = machine.call_step(Call(function, name, settings, data, explicit))
+    if compensates:
+        pending = machine.call_step(CompensatingCall(compensates, function, name, settings, data, explicit))
+    else:
+        pending = machine.call_step(Call(function, name, settings, data, explicit))
     future = pending.future
     try:
         outcome = await future
@@ -168,6 +184,7 @@ class Step(Generic[P, R]):
         """What its keys are made from: the name it was declared with, unless `options` changed it."""
         self.settings = settle_options(DEFAULTS, options or {}, self.function.place)
         self._variants: dict[Any, Step[P, R]] = {}
+        self._declare: Callable[[Any, str | None, dict[str, Any]], Step[..., Any]] | None = None
         mark_coroutine_function(self)
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> Coro[R]:
@@ -204,6 +221,54 @@ class Step(Generic[P, R]):
                 self._variants.clear()
             self._variants[key] = variant
         return variant
+
+    @overload
+    def compensation(self: Step[[], R], fn: Undo[[R]], /) -> Step[[R], Any]: ...
+    @overload
+    def compensation(self: Step[[A], R], fn: Undo[[A, R]], /) -> Step[[A, R], Any]: ...
+    @overload
+    def compensation(self: Step[[A, B], R], fn: Undo[[A, B, R]], /) -> Step[[A, B, R], Any]: ...
+    @overload
+    def compensation(self: Step[[A, B, C], R], fn: Undo[[A, B, C, R]], /) -> Step[[A, B, C, R], Any]: ...
+    @overload
+    def compensation(self: Step[[A, B, C, D], R], fn: Undo[[A, B, C, D, R]], /) -> Step[[A, B, C, D, R], Any]: ...
+    @overload
+    def compensation(
+        self: Step[[A, B, C, D, E], R], fn: Undo[[A, B, C, D, E, R]], /
+    ) -> Step[[A, B, C, D, E, R], Any]: ...
+    @overload
+    def compensation(
+        self: Step[[A, B, C, D, E, F], R], fn: Undo[[A, B, C, D, E, F, R]], /
+    ) -> Step[[A, B, C, D, E, F, R], Any]: ...
+    @overload
+    def compensation(
+        self, /, *, name: str | None = None, **options: Unpack[StepOptions]
+    ) -> Callable[[Callable[..., object]], Step[..., Any]]: ...
+    def compensation(self, fn: Any = None, /, *, name: str | None = None, **options: Any) -> Any:
+        """Declare what undoes this step when its run is unwound: `@charge.compensation`, bare or with a step's options.
+
+        It gets the step's arguments and then its result, runs as a durable step with retries of its own, and knows as
+        `current_step().compensating_for` whom it undoes. A nested function without a name of its own is called after
+        the step. Raises InvalidDefinition for one that cannot take them.
+        """
+        if fn is None:
+            return lambda fn: self._compensate(fn, name, options)
+        return self._compensate(fn, name, options)
+
+    def _compensate(self, fn: Any, name: str | None, options: dict[str, Any]) -> Step[..., Any]:
+        assert self._declare is not None
+        if name is None and callable(fn) and not isinstance(fn, Step) and is_nested(fn):
+            name = f"{self.function.name.rpartition(':')[2]}.compensation"
+        undo: Step[..., Any] = fn if isinstance(fn, Step) else self._declare(fn, name, options)
+        taken = self.function.arguments
+        try:
+            undo.function.arguments.signature.bind(*[None] * (taken.positional_count + 1), **taken.keyword_only)
+        except TypeError as error:
+            problem = f"It undoes the step {self.name!r}, and cannot take its arguments and its result: {error}"
+            raise InvalidDefinition(problem, undo.function.place, "Let it take them all, the result last.") from None
+        self.settings = replace(self.settings, undo_with=undo)
+        self._variants.clear()
+        return undo
 
     def _vary(self, changes: dict[str, Any]) -> Step[P, R]:
         name = check_step_name(changes.pop("name", self.name))

@@ -8,22 +8,25 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Coroutine
-from typing import TYPE_CHECKING, Any, Concatenate, Final, Generic, ParamSpec, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Concatenate, Final, Generic, ParamSpec, TypeVar, Unpack, cast
 
 import msgspec
 
+from outlast.authoring.child import CHILD_DEFAULTS, ChildOptions, run_child, settle_child
 from outlast.authoring.context import Context, RunFacts
 from outlast.authoring.declaration import check_body, place_of
 from outlast.authoring.fingerprint import fingerprint
 from outlast.authoring.function import declare_arguments
 from outlast.authoring.inputs import decode_input, encode_input
 from outlast.authoring.step import Coro, mark_coroutine_function
+from outlast.authoring.unwinding import unwind
 from outlast.core.keys import check_name
 from outlast.core.loop import running_body_loop
-from outlast.errors import InvalidDefinition, NotInBody
+from outlast.errors import NotInBody
 
 if TYPE_CHECKING:
     from outlast.core.machine import Machine
+    from outlast.core.unwinding import Undoable
 
 __all__ = ["RunFacts", "Workflow"]
 
@@ -48,15 +51,29 @@ class Workflow(Generic[P, R]):
         self.arguments: Final = declare_arguments(fn, name, skip_first=True)
         """Its input: the parameters behind the context."""
         self._home = home
+        self.child_settings = CHILD_DEFAULTS
+        """How it is run as a child."""
         mark_coroutine_function(self)
 
-    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> Coro[R]:  # noqa: ARG002 - for their types
-        """For a body to run another workflow as its child. Raises NotInBody outside, and InvalidDefinition for now."""
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> Coro[R]:
+        """For a body: run this workflow as a child run, and wait for its output. Raises what the child failed with, or
+        RunCancelled; NotInBody outside; InvalidInput. If the wait is cancelled, so is the child.
+        """
         if running_body_loop() is None:
             raise NotInBody(f"{self.name}()")
-        problem = f"A body cannot await the workflow {self.name!r}: this release has no child runs"
-        fix = f"Await {self.__name__}.fn(ctx, …) to run it within this run, or call app.start() in a step."
-        raise InvalidDefinition(problem, self.place, fix)
+        call: Any = run_child(self, self.child_settings, args, kwargs)
+        call.__qualname__ = self.__qualname__  # what Python says of one that was never awaited
+        return call  # type: ignore[no-any-return]
+
+    def options(self, **changes: Unpack[ChildOptions]) -> Workflow[P, R]:
+        """The same workflow, tuned for a child run: `await refund.options(queue="night")(order)`. See `ChildOptions`.
+
+        Raises InvalidDefinition, InvalidDuration or InvalidName.
+        """
+        variant: Workflow[P, R] = object.__new__(type(self))
+        vars(variant).update(vars(self))
+        variant.child_settings = settle_child(self.child_settings, changes, f"{self.name}.options()")
+        return variant
 
     def __repr__(self) -> str:
         return f"<workflow {self.name!r}, version {self.version}>"
@@ -94,3 +111,7 @@ class Workflow(Generic[P, R]):
         args, kwargs = self.arguments.decode_call(machine.started.input)
         output = await self._fn(Context(machine, facts, self._home), *args, **kwargs)
         return self.arguments.returns.settle(output)[0]
+
+    async def run_unwind(self, machine: Machine, facts: RunFacts, undoables: list[Undoable]) -> tuple[str, ...]:
+        """The coroutine that undoes what the run did: gives the keys of what could not be undone."""
+        return await unwind(facts.registry, machine, undoables)

@@ -14,6 +14,7 @@ from outlast.core.events import (
     StepCancelled,
     StepFailed,
     StepLost,
+    StepSettled,
     StepStarted,
     StepSucceeded,
 )
@@ -25,9 +26,9 @@ __all__ = ["OpenStep", "OpenSteps"]
 class OpenStep:
     """A step without an outcome."""
 
-    __slots__ = ("attempt", "base", "is_elsewhere", "is_waiting", "retry_at")
+    __slots__ = ("attempt", "base", "is_elsewhere", "is_waiting", "kind", "retry_at")
 
-    def __init__(self, attempt: int, base: int, *, is_elsewhere: bool = False) -> None:
+    def __init__(self, attempt: int, base: int, *, kind: str = "step", is_elsewhere: bool = False) -> None:
         self.attempt = attempt
         """Number of the latest attempt on record; `base`: none yet in this budget, it waits for a place."""
         self.base = base
@@ -36,6 +37,7 @@ class OpenStep:
         """It failed, and is due again then."""
         self.is_waiting = False
         """Its latest attempt is over (lost, or failed and due again), and the next one waits for a place."""
+        self.kind = kind
         self.is_elsewhere = is_elsewhere
         """Its outcome comes as a message: it needs no place here, and keeps no run in memory."""
 
@@ -57,13 +59,25 @@ class OpenSteps(dict[str, OpenStep]):
         super().__init__()
         self._highest: dict[str, int] = {}
         """Attempts of steps that a `retry()` dropped: numbers go on from there."""
+        self.unsettled: dict[str, int] = {}
+        """Attempts that the body gave up and that may still end in the world, by key."""
+        self.elsewhere: set[str] = set()
+        """Keys of those whose end will come as a message."""
 
-    def start(self, key: str, attempt: int, *, is_elsewhere: bool = False) -> OpenStep:
+    def start(self, key: str, attempt: int, *, kind: str = "step", is_elsewhere: bool = False) -> OpenStep:
         """The body called the step. `attempt` 0: it waits for a place."""
         base = self._highest.get(key, 0) if self._highest else 0
         begun_base = base if attempt <= base else attempt - 1
-        step = self[key] = OpenStep(max(attempt, base), begun_base, is_elsewhere=is_elsewhere)
+        step = self[key] = OpenStep(max(attempt, base), begun_base, kind=kind, is_elsewhere=is_elsewhere)
         return step
+
+    def give_up(self, key: str, *, is_left: bool = False) -> None:
+        """The body does not wait for it any more. `is_left`: nor does anybody else."""
+        step = self.pop(key, None)
+        if step is not None and step.is_begun and not is_left:
+            self.unsettled[key] = step.attempt
+            if step.is_elsewhere:
+                self.elsewhere.add(key)
 
     def base_of(self, key: str) -> int:
         """Attempts of this key that earlier budgets used."""
@@ -72,9 +86,13 @@ class OpenSteps(dict[str, OpenStep]):
     def apply(self, event: Event | Reopening) -> None:
         """Fold one event of a journal."""
         if type(event) is StepStarted:
-            self.start(event.key, event.attempt, is_elsewhere=event.is_elsewhere)
-        elif type(event) is StepSucceeded or type(event) is StepCancelled:
+            self.start(event.key, event.attempt, kind=event.kind, is_elsewhere=event.is_elsewhere)
+        elif type(event) is StepSucceeded:
             self.pop(event.key, None)
+        elif type(event) is StepCancelled:
+            self.give_up(event.key, is_left=event.is_left)
+        elif type(event) is StepSettled:
+            self.unsettled.pop(event.key, None)
         elif type(event) is StepFailed:
             self._apply_failed(event)
         elif type(event) is AttemptStarted:

@@ -32,6 +32,18 @@ class StepCall(Protocol):
     """As JSON, defaults included."""
     retries: int
     """Attempts beyond the first."""
+    undo: str
+    """Name of what undoes its success; "" for nothing."""
+
+    @property
+    def compensates(self) -> str:
+        """Key of the step whose effect this one undoes; "" for none."""
+        ...
+
+    @property
+    def is_left(self) -> bool:
+        """A child that goes on by itself when its parent's run is over."""
+        ...
 
     def same_arguments(self, recorded: bytes) -> bool:
         """Whether this call's explicit arguments are those on record."""

@@ -21,15 +21,23 @@ from typing import TypeAlias, TypeGuard, get_args
 import msgspec
 
 __all__ = [
+    "ELSEWHERE",
     "NOTHING",
+    "OUTCOMES",
     "AttemptStarted",
     "CancelRequested",
+    "ChildCancelled",
+    "ChildSignalled",
     "Command",
+    "EffectKept",
     "ErrorRecord",
     "Event",
     "MilestoneReached",
+    "Outcome",
     "PatchApplied",
     "RunCancelled",
+    "RunCompensated",
+    "RunCompensationFailed",
     "RunCompleted",
     "RunFailed",
     "RunReopened",
@@ -48,8 +56,11 @@ __all__ = [
     "StepSettled",
     "StepStarted",
     "StepSucceeded",
+    "StepsSettled",
     "Stimulus",
     "TimerFired",
+    "UndoRegistered",
+    "UnwindStarted",
     "decode_events",
     "encode_events",
     "is_command",
@@ -105,6 +116,12 @@ class RunStarted(_Event, frozen=True):
     attributes: msgspec.Raw = NOTHING
     due: int = 0
     """When it may begin, for a run that was started for later."""
+    parent: str = ""
+    """uid of the run whose body started it; "" for one that was started from outside."""
+    parent_key: str = ""
+    """The step of the parent that it is."""
+    root: str = ""
+    """uid of the run at the top, when it is not this one."""
 
 
 # --- stimuli ----------------------------------------------------------------------------------------------------------
@@ -152,6 +169,37 @@ class CancelRequested(_Event, frozen=True):
     force: bool = False
 
 
+class StepSettled(_Event, frozen=True):
+    """How an attempt ended that the body had given up on. It does not move the body; an unwind undoes what it did."""
+
+    at: int
+    key: str
+    attempt: int
+    value: msgspec.Raw = NOTHING
+    error: ErrorRecord | None = None
+    undoable: bool = False
+    """As in `StepSucceeded`."""
+
+
+class StepsSettled(_Event, frozen=True):
+    """Nothing that the body had given up on is under way any more: what it did can be undone now."""
+
+    at: int
+
+
+class RunReopened(_Event, frozen=True):
+    """An ended run goes on. By `retry`, a failed one: events before number `cut` stand, after it only successes do
+    (`core.reopening`). By `unwind`, a completed one: all stands, and what it did is undone since its parent is."""
+
+    at: int
+    kind: str
+    cut: int
+    message: str = ""
+    """Id of the message that asked."""
+    answer: str = ""
+    """Step of the parent that waits for the new end."""
+
+
 # --- commands ---------------------------------------------------------------------------------------------------------
 
 
@@ -190,10 +238,43 @@ class StepReused(_Event, frozen=True):
     arguments: msgspec.Raw
     kind: str = "step"
     after: str | None = None
+    undo: str = ""
+    """As in `StepStarted`."""
 
 
 class StepCancelled(_Event, frozen=True):
     """The body gave up on the step. Its attempt may still end in the world: `StepSettled`."""
+
+    key: str
+    is_left: bool = False
+    """A child that its parent left to itself: it goes on, and nobody waits for it."""
+
+
+class ChildCancelled(_Event, frozen=True):
+    """The child of this step was asked to stop."""
+
+    key: str
+    reason: str
+
+
+class ChildSignalled(_Event, frozen=True):
+    """The child of this step was sent a signal."""
+
+    key: str
+    message: str
+    """Id of the message, the same on every replay."""
+    name: str
+    payload: msgspec.Raw = NOTHING
+
+
+class UndoRegistered(_Event, frozen=True):
+    """`ctx.compensate(fn)`: an undo of the body's own, and what it goes by."""
+
+    key: str
+
+
+class EffectKept(_Event, frozen=True):
+    """`ctx.keep`: what this step did stays when the run is unwound."""
 
     key: str
 
@@ -242,6 +323,37 @@ class RunCancelled(_Event, frozen=True):
     """What the clean-up raised, if it did not end with the cancel itself."""
 
 
+class UnwindStarted(_Event, frozen=True):
+    """The body is over, and what it did is undone, in this order."""
+
+    keys: tuple[str, ...]
+    """Of the steps whose effects are undone."""
+    error: ErrorRecord | None = None
+    """What the run failed with."""
+    steps: tuple[str, ...] = ()
+    """As in `RunFailed`."""
+    reason: str | None = None
+    """Of the cancel that led to it."""
+
+
+class RunCompensated(_Event, frozen=True):
+    """Everything was undone. The cause is that of `UnwindStarted`; neither error nor reason: its parent was unwound."""
+
+    error: ErrorRecord | None = None
+    steps: tuple[str, ...] = ()
+    reason: str | None = None
+
+
+class RunCompensationFailed(_Event, frozen=True):
+    """Some of it could not be undone: a person has to look."""
+
+    failed: tuple[str, ...]
+    """Keys of the steps whose effects are still there."""
+    error: ErrorRecord | None = None
+    steps: tuple[str, ...] = ()
+    reason: str | None = None
+
+
 # --- notes ------------------------------------------------------------------------------------------------------------
 
 
@@ -268,16 +380,6 @@ class StepLost(_Event, frozen=True):
     attempt: int
 
 
-class StepSettled(_Event, frozen=True):
-    """How an attempt ended that the body had given up on. Moves nothing."""
-
-    at: int
-    key: str
-    attempt: int
-    value: msgspec.Raw = NOTHING
-    error: ErrorRecord | None = None
-
-
 class RunTakenOver(_Event, frozen=True):
     """Written before the body is fed, so that a body that kills its worker leaves a trace (SPEC L8)."""
 
@@ -299,15 +401,9 @@ class RunResumed(_Event, frozen=True):
     code: str = ""
 
 
-class RunReopened(_Event, frozen=True):
-    """A failed run goes on. Events before number `cut` stand; after it only successes do (`core.reopening`)."""
-
-    at: int
-    kind: str
-    cut: int
-
-
-Stimulus: TypeAlias = StepSucceeded | StepFailed | TimerFired | CancelRequested
+Stimulus: TypeAlias = (
+    StepSucceeded | StepFailed | StepSettled | StepsSettled | TimerFired | CancelRequested | RunReopened
+)
 Command: TypeAlias = (
     StepStarted
     | StepReused
@@ -317,25 +413,23 @@ Command: TypeAlias = (
     | StateSet
     | MilestoneReached
     | PatchApplied
+    | ChildCancelled
+    | ChildSignalled
+    | UndoRegistered
+    | EffectKept
+    | UnwindStarted
     | RunCompleted
     | RunFailed
     | RunCancelled
+    | RunCompensated
+    | RunCompensationFailed
 )
-Note: TypeAlias = (
-    AttemptStarted
-    | StepProgressed
-    | StepLost
-    | StepSettled
-    | RunTakenOver
-    | RunSuspended
-    | RunResumed
-    | RunReopened
-    | RunStarted
-)
+Note: TypeAlias = AttemptStarted | StepProgressed | StepLost | RunTakenOver | RunSuspended | RunResumed | RunStarted
 Event: TypeAlias = Stimulus | Command | Note
 
 COMMANDS: frozenset[type] = frozenset(get_args(Command))
-OUTCOMES = frozenset({RunCompleted, RunFailed, RunCancelled})
+Outcome: TypeAlias = RunCompleted | RunFailed | RunCancelled | RunCompensated | RunCompensationFailed
+OUTCOMES: frozenset[type] = frozenset(get_args(Outcome))
 
 
 def is_command(event: object) -> TypeGuard[Command]:

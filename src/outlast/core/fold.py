@@ -16,6 +16,8 @@ from outlast.core.events import (
     Event,
     MilestoneReached,
     RunCancelled,
+    RunCompensated,
+    RunCompensationFailed,
     RunCompleted,
     RunFailed,
     RunReopened,
@@ -34,8 +36,9 @@ from outlast.core.events import (
     StepStarted,
     StepSucceeded,
     TimerFired,
+    UnwindStarted,
 )
-from outlast.core.reopening import Reopening, splice
+from outlast.core.reopening import UNWIND, Reopening, splice
 from outlast.core.states import RunStatus, StepStatus
 from outlast.core.view import RunView, StepView
 
@@ -96,7 +99,7 @@ class Fold:
         self._told.append((event, at))
         if type(event) is StepStarted or type(event) is AttemptStarted:
             self._highest[event.key] = max(event.attempt, self._highest.get(event.key, 0))
-        if type(event) is RunReopened:
+        if type(event) is RunReopened and event.kind != UNWIND:
             self._retell()
         else:
             self._take(event, at)
@@ -129,7 +132,7 @@ class Fold:
     # --- steps --------------------------------------------------------------------------------------------------------
 
     def _take_step_started(self, event: StepStarted) -> None:
-        step = StepView(event.key, event.function, event.kind, event.arguments, event.after)
+        step = StepView(event.key, event.function, event.kind, event.arguments, event.after, event.compensates)
         base = self._bases.get(event.key, 0)
         step.attempts = max(event.attempt, base)
         if event.attempt > base:
@@ -155,6 +158,9 @@ class Fold:
         if step is not None:
             step.status, step.value, step.error, step.retry_at = StepStatus.SUCCEEDED, event.value, None, None
             self._successes[event.key] = step
+            undone = self.view.steps.get(step.compensates)
+            if undone is not None:
+                undone.is_undone = True
 
     def _take_step_failed(self, event: StepFailed) -> None:
         self.view.recoveries = 0
@@ -227,7 +233,8 @@ class Fold:
 
     def _lift_suspension(self) -> None:
         if self.view.suspension is not None:
-            self.view.status, self.view.suspension = RunStatus.RUNNING, None
+            status = RunStatus.RUNNING if self.view.unwinding is None else RunStatus.COMPENSATING
+            self.view.status, self.view.suspension = status, None
 
     def _take_completed(self, event: RunCompleted) -> None:
         self.view.output = event.output
@@ -240,6 +247,21 @@ class Fold:
     def _take_cancelled(self, event: RunCancelled) -> None:
         self.view.cancel_reason, self.view.error = event.reason, event.error
         self._end(RunStatus.CANCELLED)
+
+    def _take_unwind_started(self, event: UnwindStarted) -> None:
+        view = self.view
+        view.status, view.unwinding = RunStatus.COMPENSATING, event
+        view.error, view.failed_steps = event.error, event.steps
+
+    def _take_unwind(self, _event: RunReopened) -> None:
+        self.view.status, self.view.finished_at = RunStatus.COMPENSATING, None
+
+    def _take_compensated(self, _event: RunCompensated) -> None:
+        self._end(RunStatus.COMPENSATED)
+
+    def _take_compensation_failed(self, event: RunCompensationFailed) -> None:
+        self.view.not_undone = event.failed
+        self._end(RunStatus.COMPENSATION_FAILED)
 
     def _end(self, status: RunStatus) -> None:
         """A body that is cancelled by force gives its steps up without a word about each."""
@@ -285,6 +307,11 @@ class Fold:
         RunCompleted: _take_completed,
         RunFailed: _take_failed,
         RunCancelled: _take_cancelled,
+        UnwindStarted: _take_unwind_started,
+        RunCompensated: _take_compensated,
+        RunCompensationFailed: _take_compensation_failed,
+        RunReopened: _take_unwind,
         Reopening: _take_reopening,
     }
-    """What moves the picture. The others (a patch, how a step ended that was given up) are for history alone."""
+    """What moves the picture. The others (a patch, how a step ended that was given up) are for history alone. A
+    `RunReopened` by `retry` does not come here: the story is told again."""

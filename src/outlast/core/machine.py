@@ -8,49 +8,49 @@ Authoring calls the methods under "what a body asks for", from inside the body; 
 
 from __future__ import annotations
 
-import asyncio
-import contextvars
 import traceback
-import uuid
 from collections.abc import Callable, Coroutine
-from random import Random
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import msgspec
 
-from outlast.core.calls import PendingStep, StepCall, find_failed_steps
+from outlast.core.calls import find_failed_steps
 from outlast.core.events import (
-    OUTCOMES,
     CancelRequested,
     Command,
     ErrorRecord,
     Event,
-    MilestoneReached,
-    PatchApplied,
+    Outcome,
     RunCancelled,
     RunCompleted,
     RunFailed,
+    RunReopened,
     RunStarted,
-    SleepCancelled,
-    SleepStarted,
-    StateSet,
-    StepCancelled,
     StepFailed,
     StepReused,
+    StepSettled,
+    StepsSettled,
     StepStarted,
     StepSucceeded,
     Stimulus,
     TimerFired,
 )
-from outlast.core.keys import take_key
-from outlast.core.loop import BodyFuture, BodyLoop, BodyTask, BodyTimer
-from outlast.core.reopening import Fact, Reopening
+from outlast.core.loop import BodyTask, BodyTimer
+from outlast.core.reopening import Reopening
+from outlast.core.requests import Requests
+from outlast.core.unwinding import Undoable, decide_unwound, start_unwind
 from outlast.errors import NonDeterminism
+
+if TYPE_CHECKING:
+    from outlast.core.events import UnwindStarted
 
 __all__ = ["Machine", "describe"]
 
+Unwinder: TypeAlias = "Callable[[Machine, list[Undoable]], Coroutine[Any, Any, tuple[str, ...]]]"
+"""Gives the coroutine that undoes these in their order, and returns the keys of those that it could not undo."""
 
-class Machine:
+
+class Machine(Requests):
     """The body of one run, hot. See the module's docstring."""
 
     def __init__(
@@ -59,42 +59,21 @@ class Machine:
         body: Callable[[Machine], Coroutine[Any, Any, bytes]],
         describe_error: Callable[[BaseException], ErrorRecord],
         *,
+        unwinder: Unwinder | None = None,
         dev: bool = False,
     ) -> None:
         """`body` gives the coroutine of the run; it returns the output as JSON. Nothing of it runs before `begin`."""
-        self.started = started
-        self.loop = BodyLoop(start_us=started.at, dev=dev)
-        self.loop.machine = self
-        self.loop.run_id = started.id
-        self.pending: dict[str, PendingStep] = {}
-        self.state: dict[str, bytes] = {}
-        self.outcome: Command | None = None
-        self.missing: str | None = None
-        """Name of a function the body asked for that nobody here knows. Commands after it are not to be trusted."""
-        self.cancel_reason: str | None = None
+        super().__init__(started, dev=dev)
+        self.outcome: Outcome | None = None
+        self.is_settling = False
+        """The body is over, and what it gave up is waited for, since something is to be undone then."""
         self._body = body
+        self._unwinder = unwinder
+        self._unwinding: UnwindStarted | None = None
         self._describe_error = describe_error
         self._root: BodyTask | None = None
-        self._commands: list[Command] = []
-        self.is_replaying = False
-        """The body goes over what is on record: logs are quiet. Set by `core.replay`."""
-        self.recorded_patches: frozenset[str] = frozenset()
-        self.is_last = False
-        """On a replay: this is the last stimulus on record, and the body may ask for more than is there."""
-        self.expected = 0
-        """On a replay: how many commands on record the stimulus at hand was answered with."""
-        self.replayed_calls: dict[str, StepCall] = {}
-        """On a replay: the calls of the commands handed over, by key, for comparison."""
         self._stimulus: Stimulus | Reopening | None = None
         """The latest, for messages."""
-        self._names: dict[str, int] = {}
-        self._last_key: str | None = None
-        self._facts: dict[str, Fact] = {}
-        self._given_up: set[str] = set()
-        self._patches: dict[str, bool] = {}
-        self._decided: Command | None = None
-        self._random: Random | None = None
-        self._ids: Random | None = None
 
     # --- what the engine calls ----------------------------------------------------------------------------------------
 
@@ -120,6 +99,14 @@ class Machine:
             self._take_timer(stimulus)
         elif type(stimulus) is CancelRequested:
             self._take_cancel(stimulus)
+        elif type(stimulus) is StepSettled:
+            self._take_settled(stimulus)
+        elif type(stimulus) is StepsSettled:
+            self._given_up.clear()
+            self._conclude_settled()
+        elif type(stimulus) is RunReopened:
+            self._decided = self.outcome = None
+            self._unwind()
         return self._settle()
 
     def reopen(self, reopening: Reopening) -> list[Command]:
@@ -141,97 +128,17 @@ class Machine:
     @property
     def is_stuck(self) -> bool:
         """Nothing can ever move this body again: it waits for no step and no timer, and is not done."""
-        return self.outcome is None and not self.pending and self.loop.next_timer() is None
+        return not (self.outcome or self.pending or self.is_settling) and self.loop.next_timer() is None
 
     def evict(self) -> int:
         """Drop the body without effect in the world (LOOP §3). Gives how many coroutines would not die."""
         stuck = self.loop.evict()
         self.pending.clear()
         self._facts.clear()
+        self._held.clear()
         self._commands.clear()
         self._root = None
         return stuck
-
-    # --- what a body asks for (called from inside it) -----------------------------------------------------------------
-
-    def call_step(self, call: StepCall) -> PendingStep:
-        """Start a durable step. Its future's result is the outcome: JSON bytes (`msgspec.Raw`), or an `ErrorRecord`."""
-        loop = self.loop
-        future = loop.create_future()  # first: while the body is evicted this raises GeneratorExit
-        key = take_key(self._names, call.name)
-        pending = PendingStep(key, call, future, contextvars.copy_context())
-        arguments = msgspec.Raw(call.arguments)
-        fact = self._facts.pop(key, None) if self._facts else None
-        if fact is not None and fact.fits(call):
-            self._emit(StepReused(key, call.function, arguments, call.kind, self._last_key))
-            future.set_result(fact.value)
-        else:
-            self.pending[key] = pending
-            self._emit(StepStarted(key, call.function, arguments, call.kind, self._last_key, 1, call.retries))
-        self._last_key = key
-        if self.is_replaying:
-            self.replayed_calls[key] = call
-        return pending
-
-    def give_up(self, pending: PendingStep) -> None:
-        """The body cancelled the step: it sees that at once; how the attempt ends in the world is noted later."""
-        if self.loop.closing:
-            return
-        self.pending.pop(pending.key, None)
-        self._given_up.add(pending.key)
-        self._emit(StepCancelled(pending.key))
-
-    def start_sleep(self, until_us: int) -> BodyFuture:
-        """A durable timer people can see. One whose future is cancelled will not wake the run."""
-        future = self.loop.create_future()
-        handle = self.loop.call_at((until_us - self.loop.start_us) / 1_000_000, _wake, future)
-        self._emit(SleepStarted(handle.ordinal, until_us))
-
-        def ended(slept: asyncio.Future[Any]) -> None:
-            if slept.cancelled() and not self.loop.closing:
-                handle.cancel()
-                self._emit(SleepCancelled(handle.ordinal))
-
-        future.add_done_callback(ended)
-        return future
-
-    def set_state(self, key: str, value: bytes) -> None:
-        """Set a value of the run's own, as JSON; it rides in the entry at hand."""
-        self.state[key] = value
-        self._emit(StateSet(key, msgspec.Raw(value)))
-
-    def reach_milestone(self, name: str) -> None:
-        """Leave a named mark on the timeline."""
-        self._emit(MilestoneReached(name))
-
-    def patched(self, id: str) -> bool:
-        """Whether this run takes the new path: yes when it first gets here with the new code, and then for ever."""
-        known = self._patches.get(id)
-        if known is None:
-            is_beyond = not self.is_replaying or (self.is_last and len(self._commands) >= self.expected)
-            known = self._patches[id] = is_beyond or id in self.recorded_patches
-            if known:
-                self._emit(PatchApplied(id))
-        return known
-
-    def report_missing(self, function: str) -> BodyFuture:
-        """Nobody here knows this function: the run waits for somebody who does (SPEC S13)."""
-        future = self.loop.create_future()
-        self.missing = self.missing or function
-        return future
-
-    @property
-    def random(self) -> Random:
-        """The run's own; made at its first use, since few bodies draw and seeding costs as much as a step."""
-        if self._random is None:
-            self._random = Random(self.started.seed)
-        return self._random
-
-    def uuid(self) -> uuid.UUID:
-        """A new id, the same on every replay."""
-        if self._ids is None:
-            self._ids = Random(self.started.seed ^ 0x5DEECE66D)
-        return uuid.UUID(int=self._ids.getrandbits(128), version=4)
 
     # --- stimuli ------------------------------------------------------------------------------------------------------
 
@@ -242,9 +149,26 @@ class Machine:
         if pending is None:
             asked = f"another step; it waits for {', '.join(sorted(self.pending)) or 'no step'}"
             raise self.left_journal(f"an outcome of step {event.key!r}", asked)
-        if not pending.future.done():
-            pending.attempt = event.attempt
+        pending.attempt = event.attempt
+        if pending.call.undo and type(event) is StepSucceeded and (event.undoable or pending.call.kind != "child"):
+            self.undoables.add(event.key, pending.call, event.value)
+        if self._closing and event.key in self._closing:
+            self._closing.discard(event.key)
+            self._held[event.key] = pending, outcome
+            if not self._closing:
+                self._deliver_cancel()
+        elif not pending.future.done():
             pending.future.set_result(outcome)
+
+    def _take_settled(self, event: StepSettled) -> None:
+        call = self._given_up.pop(event.key, None)
+        if call is not None and call.undo and event.error is None and (event.undoable or call.kind != "child"):
+            self.undoables.add(event.key, call, event.value)
+        self._conclude_settled()
+
+    def _conclude_settled(self) -> None:
+        if self.is_settling and not self._given_up:
+            self._conclude()
 
     def _take_timer(self, event: TimerFired) -> None:
         if not self.loop.fire_timer(event.timer):
@@ -253,35 +177,66 @@ class Machine:
     def _take_cancel(self, event: CancelRequested) -> None:
         first = self.cancel_reason is None
         self.cancel_reason = event.reason if first else f"{self.cancel_reason}; {event.reason}"
+        if self._decided is not None and not (event.force and self._unwinding is None):
+            return  # its end is decided, and the clean-up of what is left goes on
         if event.force:
-            self._decided = self.outcome = RunCancelled(self.cancel_reason)
-            self._commands.append(self.outcome)
-        elif first and self._root is not None and not self._root.done():
-            with self.loop.entered():
-                self._root.cancel(event.reason)
+            self._drop_body(RunCancelled(self.cancel_reason))
+        elif first:
+            for pending in list(self.pending.values()):
+                if pending.call.kind == "child" and not pending.call.is_left:
+                    self._closing.add(pending.key)
+                    self.cancel_child(pending, event.reason)
+            if not self._closing:
+                self._deliver_cancel()
+
+    def _deliver_cancel(self) -> None:
+        """The body gets it where it waits; then it may hear how its children ended."""
+        held, self._held = self._held, {}
+        with self.loop.entered():
+            if self.cancel_reason is not None and self._root is not None and not self._root.done():
+                self._root.cancel(self.cancel_reason)
+                self.loop.drain()
+            for pending, outcome in held.values():
+                if not pending.future.done():
+                    pending.future.set_result(outcome)
+
+    def _drop_body(self, outcome: Outcome) -> None:
+        """The body gets no say, or is not to be trusted. What it did is undone all the same."""
+        self._decided = outcome
+        for pending in list(self.pending.values()):
+            self.give_up(pending)
+        self._held.clear()
+        self._closing.clear()
+        now_us = self.loop.now_us
+        self.loop.evict()
+        self.loop, self._root = self._make_loop(now_us), None
+        self._conclude()
 
     # --- running ------------------------------------------------------------------------------------------------------
 
-    def _emit(self, command: Command) -> None:
-        self.loop.reset_budget()
-        if self.missing is None and not self.loop.closing:
-            self._commands.append(command)
-
     def _settle(self) -> list[Command]:
         """Drain, and when the root is done see the body to its end. Then hand over the commands."""
-        root = self._root
-        if self.outcome is None and root is not None:
+        while self.outcome is None and self._root is not None:
+            root = self._root
             self.loop.drain()
             if root.done():
                 self._finish(root)
             fatal = self.loop.foreign_call or self.loop.system_exit
             if fatal is not None and self.outcome is None:
                 self._fail(fatal)
+            if self._root is root:
+                break  # it waits, or is over; else another has begun: the undoing of what it did
         commands, self._commands = self._commands, []
         return commands
 
     def _finish(self, root: BodyTask) -> None:
         """The outcome is decided when the root ends; the run ends when its other tasks have, clean-up included (P5)."""
+        if self._unwinding is not None:
+            failed = self._unwinding.keys if root.cancelled() or root.exception() else root.result()
+            self._end(decide_unwound(self._unwinding, failed))
+            return
+        if self.is_settling:
+            return
         if self._decided is None:
             self._decided = self._decide(root)
             self.loop.cancel_others(root)
@@ -293,11 +248,36 @@ class Machine:
                 return  # a generator's clean-up waits for a step
             for pending in list(self.pending.values()):
                 self.give_up(pending)
-            self.outcome = self._decided
-            self._emit(self.outcome)
+            self._conclude()
 
-    def _decide(self, root: BodyTask) -> Command:
-        cancelled = self.cancel_reason is not None and root.cancelling() > 0
+    def _conclude(self) -> None:
+        """The body is over. What it did is undone before the run ends; what is still in flight is waited for first."""
+        assert self._decided is not None
+        must_undo = type(self._decided) is not RunCompleted and (
+            self.undoables
+            or any(call.undo for call in self._given_up.values())
+            or any(fact.undo for fact in self._facts.values())
+        )
+        self.is_settling = bool(must_undo and self._given_up)
+        if not must_undo:
+            self._end(self._decided)
+        elif not self.is_settling:
+            self._unwind()
+
+    def _unwind(self) -> None:
+        """Undo what was done, as a body of its own."""
+        assert self._unwinder is not None
+        undoables = self.undoables.in_order(self._facts)
+        self._unwinding = start_unwind(self._decided, undoables)
+        self._emit(self._unwinding)
+        self._root = self.loop.spawn_root(self._unwinder(self, undoables))
+
+    def _end(self, outcome: Outcome) -> None:
+        self.outcome = outcome
+        self._emit(outcome)
+
+    def _decide(self, root: BodyTask) -> Outcome:
+        cancelled = self.cancel_reason is not None and (root.cancelling() > 0 or bool(self._closing))
         reason = self.cancel_reason or ""
         if root.cancelled():
             if self.cancel_reason is not None:
@@ -316,19 +296,12 @@ class Machine:
 
     def _fail(self, error: BaseException) -> None:
         """The loop was misused from outside, or a task of the body wished to exit: it cannot be trusted to go on."""
-        self.outcome = self._decided = RunFailed(self._describe_error(error))
-        self._commands = [command for command in self._commands if type(command) not in OUTCOMES]
-        self._commands.append(self.outcome)
+        self._drop_body(RunFailed(self._describe_error(error)))
 
     def left_journal(self, recorded: str, asked: str) -> NonDeterminism:
         """The error that shows both sides, and where."""
         at = "at its beginning" if self._stimulus is None else f"after {describe(self._stimulus)}"
         return NonDeterminism(self.started.id, at, recorded, asked)
-
-
-def _wake(future: BodyFuture) -> None:
-    if not future.done():
-        future.set_result(None)
 
 
 def describe(event: Event | Reopening) -> str:

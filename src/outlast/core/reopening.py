@@ -20,6 +20,8 @@ from outlast.core.events import (
     RunStarted,
     StepFailed,
     StepReused,
+    StepSettled,
+    StepsSettled,
     StepStarted,
     StepSucceeded,
     Stimulus,
@@ -29,7 +31,10 @@ from outlast.core.events import (
 if TYPE_CHECKING:
     from outlast.core.calls import StepCall
 
-__all__ = ["Fact", "Reopening", "find_cut", "is_stimulus", "splice"]
+__all__ = ["UNWIND", "Fact", "Reopening", "find_cut", "is_stimulus", "splice"]
+
+UNWIND = "unwind"
+"""The kind of reopening that keeps all of a journal: see `core.unwinding`."""
 
 
 class Fact(msgspec.Struct, frozen=True):
@@ -39,6 +44,8 @@ class Fact(msgspec.Struct, frozen=True):
     kind: str
     arguments: bytes
     value: msgspec.Raw
+    undo: str = ""
+    """What undoes it, if anything does."""
 
     def fits(self, call: StepCall) -> bool:
         """Whether this call is the one that succeeded."""
@@ -68,28 +75,31 @@ def find_cut(events: Sequence[Event]) -> int:
             return number
     last = 0
     for number, event in enumerate(events):
-        if is_stimulus(event) or isinstance(event, RunStarted | RunReopened):
+        if is_stimulus(event) or isinstance(event, RunStarted):
             last = number
     return last + 1
 
 
 def is_stimulus(event: Event | Reopening) -> TypeGuard[Stimulus]:
-    """Whether the event moved the body."""
+    """Whether the event moved the machine."""
     kind = type(event)
-    return kind in _STIMULI or (kind is StepFailed and event.retry_at is None)  # type: ignore[union-attr]  # see `kind`
+    if kind is StepFailed:
+        return event.retry_at is None  # type: ignore[union-attr]  # see `kind`
+    return kind in _STIMULI
 
 
-_STIMULI = frozenset({StepSucceeded, TimerFired, CancelRequested})
-"""All but a step's failure, which moves the body only when it is final."""
+_STIMULI = frozenset({StepSucceeded, StepSettled, StepsSettled, TimerFired, CancelRequested, RunReopened})
+"""All but a step's failure, which moves the body only when it is final. A spliced journal has no `RunReopened` but by
+`unwind`."""
 
 
 def splice(events: Iterable[Event]) -> list[Event | Reopening]:
     """The journal as a replay is to see it."""
     kept: list[tuple[int, Event | Reopening]] = []
     calls: dict[str, StepStarted | StepReused] = {}
-    values: dict[str, msgspec.Raw] = {}
+    values: dict[str, StepSucceeded] = {}
     for number, event in enumerate(events):
-        if isinstance(event, RunReopened):
+        if isinstance(event, RunReopened) and event.kind != UNWIND:
             dropped = [old for at, old in kept if at >= event.cut]
             kept = [(at, old) for at, old in kept if at < event.cut]
             kept.append((number, Reopening(event.at, _facts_of(dropped, calls, values))))
@@ -97,7 +107,7 @@ def splice(events: Iterable[Event]) -> list[Event | Reopening]:
         if isinstance(event, StepStarted | StepReused):
             calls[event.key] = event
         elif isinstance(event, StepSucceeded):
-            values[event.key] = event.value
+            values[event.key] = event
         kept.append((number, event))
     return [event for _, event in kept]
 
@@ -105,7 +115,7 @@ def splice(events: Iterable[Event]) -> list[Event | Reopening]:
 def _facts_of(
     dropped: Sequence[Event | Reopening],
     calls: dict[str, StepStarted | StepReused],
-    values: dict[str, msgspec.Raw],
+    values: dict[str, StepSucceeded],
 ) -> dict[str, Fact]:
     """Successes behind the cut, and facts of an earlier retry that were kept or used there."""
     facts: dict[str, Fact] = {}
@@ -113,6 +123,7 @@ def _facts_of(
         if isinstance(event, Reopening):
             facts.update(event.facts)
         elif isinstance(event, StepSucceeded | StepReused) and event.key in values and event.key in calls:
-            call = calls[event.key]
-            facts[event.key] = Fact(call.function, call.kind, bytes(call.arguments), values[event.key])
+            call, success = calls[event.key], values[event.key]
+            undo = call.undo if call.kind != "child" or success.undoable else ""
+            facts[event.key] = Fact(call.function, call.kind, bytes(call.arguments), success.value, undo)
     return facts

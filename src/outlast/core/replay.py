@@ -17,10 +17,13 @@ from outlast.core.events import (
     Event,
     PatchApplied,
     RunCancelled,
+    RunCompensated,
+    RunCompensationFailed,
     RunFailed,
     StepReused,
     StepStarted,
     Stimulus,
+    UnwindStarted,
     is_command,
 )
 from outlast.core.machine import Machine, describe
@@ -111,6 +114,9 @@ def _is_same(recorded: Command, asked: Command, calls: dict[str, StepCall]) -> b
             return True
         call = calls.get(asked.key)
         return call is not None and call.same_arguments(bytes(recorded.arguments))
-    if isinstance(recorded, RunFailed | RunCancelled):
+    if isinstance(recorded, UnwindStarted):
+        assert isinstance(asked, UnwindStarted)
+        return recorded.keys == asked.keys
+    if isinstance(recorded, RunFailed | RunCancelled | RunCompensated | RunCompensationFailed):
         return True  # an error's text and traceback may differ between deploys; that it ends so is what counts
     return recorded == asked

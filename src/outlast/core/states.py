@@ -52,7 +52,9 @@ TRANSITIONS: dict[RunStatus, dict[RunStatus, str]] = {
         _S.COMPLETED: "resumed and done in one entry",
         _S.FAILED: "resumed and failed in one entry",
         _S.CANCELLED: "cancelled while suspended",
-        _S.COMPENSATING: "cancelled while suspended, with something to undo",
+        _S.COMPENSATING: "cancelled with something to undo, or resumed while undoing",
+        _S.COMPENSATED: "resumed and undone in one entry",
+        _S.COMPENSATION_FAILED: "resumed, and undone in part, in one entry",
     },
     _S.COMPENSATING: {
         _S.COMPENSATED: "everything was undone",

@@ -15,11 +15,16 @@ import msgspec
 from outlast.core.events import (
     AttemptStarted,
     CancelRequested,
+    ChildCancelled,
+    ChildSignalled,
+    EffectKept,
     ErrorRecord,
     Event,
     MilestoneReached,
     PatchApplied,
     RunCancelled,
+    RunCompensated,
+    RunCompensationFailed,
     RunCompleted,
     RunFailed,
     RunReopened,
@@ -36,9 +41,12 @@ from outlast.core.events import (
     StepProgressed,
     StepReused,
     StepSettled,
+    StepsSettled,
     StepStarted,
     StepSucceeded,
     TimerFired,
+    UndoRegistered,
+    UnwindStarted,
 )
 from outlast.core.fold import Fold, Journal, Written, time_of
 from outlast.core.states import StepStatus
@@ -77,6 +85,17 @@ class Kind(enum.StrEnum):
     TAKEN_OVER = "taken_over"
     REOPENED = "reopened"
     COMPLETED = "completed"
+    CHILD_CANCELLED = "child_cancelled"
+    """The step's child was asked to stop."""
+    CHILD_SIGNALLED = "child_signalled"
+    UNDO_REGISTERED = "undo_registered"
+    KEPT = "kept"
+    """What the step did stays when the run is unwound."""
+    ALL_SETTLED = "all_settled"
+    """Nothing that the body gave up is under way any more."""
+    COMPENSATING = "compensating"
+    COMPENSATED = "compensated"
+    COMPENSATION_FAILED = "compensation_failed"
 
 
 class Item(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -165,7 +184,22 @@ _TELLERS: dict[type, Callable[[Any], tuple[Kind, dict[str, Any]]]] = {
         Kind.FAILED if event.retry_at is None else Kind.RETRYING,
         {**_of_attempt(event), "error": event.error, "until": event.retry_at},
     ),
-    StepCancelled: lambda event: (Kind.CANCELLED, {"step": event.key}),
+    StepCancelled: lambda event: (
+        Kind.CANCELLED,
+        {"step": event.key, "detail": "left to itself" if event.is_left else ""},
+    ),
+    ChildCancelled: lambda event: (Kind.CHILD_CANCELLED, {"step": event.key, "name": event.reason}),
+    ChildSignalled: lambda event: (
+        Kind.CHILD_SIGNALLED,
+        {"step": event.key, "name": event.name, "value": event.payload},
+    ),
+    UndoRegistered: lambda event: (Kind.UNDO_REGISTERED, {"step": event.key}),
+    EffectKept: lambda event: (Kind.KEPT, {"step": event.key}),
+    StepsSettled: lambda _event: (Kind.ALL_SETTLED, {}),
+    UnwindStarted: lambda event: (
+        Kind.COMPENSATING,
+        {"name": event.reason, "error": event.error, "detail": "\n".join(event.keys)},
+    ),
     StepLost: lambda event: (Kind.LOST, _of_attempt(event)),
     StepSettled: lambda event: (
         Kind.SETTLED,
@@ -191,6 +225,11 @@ _TELLERS: dict[type, Callable[[Any], tuple[Kind, dict[str, Any]]]] = {
     RunCompleted: lambda event: (Kind.COMPLETED, {"value": event.output}),
     RunFailed: lambda event: (Kind.FAILED, {"error": event.error}),
     RunCancelled: lambda event: (Kind.CANCELLED, {"name": event.reason, "error": event.error}),
+    RunCompensated: lambda event: (Kind.COMPENSATED, {"name": event.reason, "error": event.error}),
+    RunCompensationFailed: lambda event: (
+        Kind.COMPENSATION_FAILED,
+        {"name": event.reason, "error": event.error, "detail": "\n".join(event.failed)},
+    ),
 }
 
 

@@ -9,7 +9,7 @@ from collections.abc import Iterable
 
 import msgspec
 
-from outlast.core.events import ErrorRecord, RunStarted, RunSuspended
+from outlast.core.events import ELSEWHERE, ErrorRecord, RunStarted, RunSuspended, UnwindStarted
 from outlast.core.instants import format_instant
 from outlast.core.states import RunStatus, StepStatus, is_ended
 
@@ -27,6 +27,8 @@ class StepView(msgspec.Struct):
     arguments: msgspec.Raw
     after: str | None
     """Key of the step the body called before this one."""
+    compensates: str = ""
+    """Key of the step whose effect this one undoes."""
     status: StepStatus = StepStatus.PENDING
     attempts: int = 0
     """Number of the latest attempt, counted over the run's life: a `retry()` goes on counting."""
@@ -39,6 +41,8 @@ class StepView(msgspec.Struct):
     retry_at: int | None = None
     progress: msgspec.Raw | None = None
     """What the latest attempt last said of itself."""
+    is_undone: bool = False
+    """What it did was undone since."""
 
     @property
     def duration_us(self) -> int | None:
@@ -87,6 +91,10 @@ class RunView(msgspec.Struct):
     error: ErrorRecord | None = None
     failed_steps: tuple[str, ...] = ()
     """Keys of the steps that the run's failure came from."""
+    unwinding: UnwindStarted | None = None
+    """What is undone, or was, and why."""
+    not_undone: tuple[str, ...] = ()
+    """Keys of steps whose effect is still there, though it was to be undone."""
     recoveries: int = 0
     """Takeovers since the run last made progress."""
     began_at: int | None = None
@@ -103,9 +111,10 @@ class RunView(msgspec.Struct):
         """What it waits for, as its row says it once it is parked; "" when it has ended or has not begun."""
         if self.suspension is not None:
             return suspension_text(self.suspension.code, self.suspension.detail)
-        if self.status is not RunStatus.RUNNING:
+        if self.status not in {RunStatus.RUNNING, RunStatus.COMPENSATING}:
             return ""
-        return waiting_text((step.key for step in self.steps.values() if step.is_open), self.sleeps.values())
+        steps = ((step.kind, step.key) for step in self.steps.values() if step.is_open)
+        return waiting_text(steps, self.sleeps.values())
 
 
 def suspension_text(code: str, detail: str) -> str:
@@ -115,15 +124,15 @@ def suspension_text(code: str, detail: str) -> str:
     return f"{code} {detail}" if code == "FUNCTION_NOT_FOUND" else code
 
 
-def waiting_text(steps: Iterable[str], sleeps: Iterable[int]) -> str:
+def waiting_text(steps: Iterable[tuple[str, str]], sleeps: Iterable[int]) -> str:
     """What a running run waits for, in the words of its row.
 
-    The first of its open steps (`step charge`; keys in the order of their calls), else its earliest sleep (`sleep until
-    2026-07-01T12:00:00Z`), else `timer`: plain asyncio, of which the journal does not say how long. So a filter finds
-    runs by prefix, `sleep *`.
+    The first of its open steps, by kind and key in the order of their calls (`step charge`, `child refund#1`), else its
+    earliest sleep (`sleep until 2026-07-01T12:00:00Z`), else `timer`: plain asyncio, of which the journal does not say
+    how long. So a filter finds runs by prefix, `sleep *`.
     """
-    key = next(iter(steps), None)
-    if key is not None:
-        return f"step {key}"
+    step = next(iter(steps), None)
+    if step is not None:
+        return f"{'child' if step[0] in ELSEWHERE else 'step'} {step[1]}"
     until = min(sleeps, default=None)
     return "timer" if until is None else f"sleep until {format_instant(until)}"

@@ -6,11 +6,14 @@ still this worker's. Every attempt on record has an outcome, executes here, or i
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from typing import TYPE_CHECKING, cast
 
 from outlast.authoring.exceptions import encode_error
+from outlast.core.children import find_answer_key
 from outlast.core.events import (
+    ELSEWHERE,
+    OUTCOMES,
     AttemptStarted,
     CancelRequested,
     Event,
@@ -23,8 +26,9 @@ from outlast.core.events import (
     StepLost,
     StepSucceeded,
     TimerFired,
+    UnwindStarted,
 )
-from outlast.core.reopening import Reopening, splice
+from outlast.core.reopening import UNWIND, Reopening, splice
 from outlast.core.view import suspension_text
 from outlast.errors import StepInterrupted, StepLeaseExpired
 from outlast.telemetry.logs import fields
@@ -40,14 +44,21 @@ if TYPE_CHECKING:
 __all__ = ["judge_open", "open_books"]
 
 ATTEMPT_EVENTS = (AttemptStarted, StepSucceeded, StepFailed)
+MESSAGES = frozenset({CancelRequested, RunResumed, RunReopened, StepSucceeded, StepFailed})
+"""Events that may have come as a message, whose id must not count twice."""
 
 
-def open_books(raw: Sequence[Event], run: HotRun, is_reload: bool) -> Sequence[Event | Reopening]:
+def open_books(raw: list[Event], run: HotRun, is_reload: bool) -> Sequence[Event | Reopening]:
     """The journal as a replay is to see it; a fresh load folds the run's books from it."""
-    reopened_at = max((number for number, event in enumerate(raw) if type(event) is RunReopened), default=0)
+    reopened_at = max(
+        (number for number, event in enumerate(raw) if type(event) is RunReopened and event.kind != UNWIND), default=0
+    )
     events: Sequence[Event | Reopening] = splice(raw) if reopened_at else raw
     if is_reload:
         return events
+    run.ends, run.is_unwinding = 0, False
+    if run.started is not None:
+        run.answer_key = find_answer_key(run.started, raw)
     steps = run.begin_books()
     steps.note_highest(raw[:reopened_at])
     sleeps = run.sleeps = {}
@@ -57,28 +68,42 @@ def open_books(raw: Sequence[Event], run: HotRun, is_reload: bool) -> Sequence[E
             sleeps[event.timer] = event.until
         elif type(event) is TimerFired or type(event) is SleepCancelled:
             sleeps.pop(event.timer, None)
+    _note_ends(raw, run)
+    return events
+
+
+def _note_ends(raw: Sequence[Event], run: HotRun) -> None:
+    """What no reopening takes back: messages on record, suspensions, ends."""
     for event in raw:
-        if type(event) is CancelRequested:
-            run.known.add(event.message)
-        elif type(event) is RunSuspended:
+        if type(event) in MESSAGES and (message := getattr(event, "message", "")):
+            run.known.add(message)
+        if type(event) is RunSuspended:
             run.suspended, run.suspended_on = event.code, suspension_text(event.code, event.detail)
             run.missing_function = event.detail if event.code == "FUNCTION_NOT_FOUND" else ""
         elif type(event) is RunResumed:
             run.suspended = ""
-            run.known.add(event.message)
         elif type(event) is RunReopened:
-            run.suspended = ""
-    return events
+            run.suspended, run.is_unwinding = "", event.kind == UNWIND
+        elif type(event) is UnwindStarted:
+            run.is_unwinding = True
+        elif type(event) in OUTCOMES:
+            run.ends += 1
 
 
 def judge_open(run: HotRun, machine: Machine, draft: Draft) -> None:
     """Attempts on record without outcome that do not execute here are lost: another is due, or the step has failed."""
     here = run.running | {event.key for event in run.queue if isinstance(event, ATTEMPT_EVENTS)}
-    for key, step in run.steps.items():
+    _settle_lost(run, here)
+    for key, step in list(run.steps.items()):
         pending = machine.pending.get(key)
         if key in here or pending is None:  # its outcome has arrived; or the body gives it up in what comes next
             continue
-        if step.retry_at is not None:
+        if step.kind in ELSEWHERE:
+            if not step.is_begun:  # its budget began anew, with a retry of this run
+                step.attempt += 1
+                draft.events.append(AttemptStarted(run.now_us(), key, step.attempt))
+                draft.begin_run(run, pending, step.attempt)
+        elif step.retry_at is not None:
             run.retry_later(key, step.retry_at)
         elif not step.is_begun:
             run.want_place(key)
@@ -91,6 +116,16 @@ def judge_open(run: HotRun, machine: Machine, draft: Draft) -> None:
                 run.want_place(key)
             else:
                 run.queue.append(StepFailed(now, key, step.attempt, encode_error(failure)))
+
+
+def _settle_lost(run: HotRun, here: Container[str]) -> None:
+    """Attempts that the body had given up, and that were lost with their worker: whether they had their effect, nobody
+    knows, and nobody will. Children still tell."""
+    for key, attempt in list(run.steps.unsettled.items()):
+        if key not in here and key not in run.steps.elsewhere:
+            text = "run %s: attempt %d of step %s was given up, and lost with its worker: it counts as failed"
+            run.home.log.warning(text, run.name, attempt, key, extra=fields(run.started, key, attempt))
+            run.queue.append(StepFailed(run.now_us(), key, attempt, encode_error(StepInterrupted(key))))
 
 
 def _judge_lost(run: HotRun, pending: PendingStep, step: OpenStep) -> Exception | None:

@@ -10,22 +10,32 @@ from typing import TYPE_CHECKING, cast
 
 import msgspec
 
+from outlast.core.children import STATUS_OF
 from outlast.core.events import (
+    ELSEWHERE,
     AttemptStarted,
+    ChildCancelled,
+    ChildSignalled,
     Command,
     Event,
+    Outcome,
     RunCancelled,
     RunCompleted,
-    RunFailed,
+    RunReopened,
     RunSuspended,
     SleepCancelled,
     SleepStarted,
     StepCancelled,
+    StepFailed,
     StepStarted,
     StepSucceeded,
+    UnwindStarted,
 )
+from outlast.core.reopening import UNWIND
 from outlast.core.states import RunStatus
-from outlast.stores.store import Effects, NewRun, Release, RowChange
+from outlast.engine.mail import CANCEL, cancel_payload
+from outlast.engine.messages import children
+from outlast.stores.store import Effects, NewRun, Progress, Release, RowChange, Send
 
 if TYPE_CHECKING:
     from outlast.core.calls import PendingStep
@@ -34,13 +44,6 @@ if TYPE_CHECKING:
 
 __all__ = ["Draft"]
 
-ENDS: dict[type, RunStatus] = {
-    RunCompleted: RunStatus.COMPLETED,
-    RunFailed: RunStatus.FAILED,
-    RunCancelled: RunStatus.CANCELLED,
-}
-
-
 QUIET = frozenset({StepStarted, StepSucceeded})
 """What an entry may end with and change nothing of its run's row."""
 
@@ -48,7 +51,10 @@ QUIET = frozenset({StepStarted, StepSucceeded})
 class Draft:
     """An entry until the store has answered."""
 
-    __slots__ = ("at", "cancels", "end", "events", "is_released", "is_resumed", "mark", "new", "places", "starts")
+    __slots__ = (
+        "at", "cancels", "children", "end", "events", "is_loud", "is_released", "is_resumed", "is_undoable", "mark",
+        "new", "places", "sends", "starts", "status",
+    )  # fmt: skip
 
     def __init__(self) -> None:
         self.at = 0
@@ -61,8 +67,17 @@ class Draft:
         self.places: list[str] = []
         """Steps that wait for a place."""
         self.mark = 0
-        self.end: Command | None = None
+        self.end: Outcome | None = None
         self.new: NewRun | None = None
+        self.children: list[Progress] = []
+        """Starts of child runs."""
+        self.sends: list[Send] = []
+        self.status: RunStatus | None = None
+        """What the run is from this entry on, if that changes and it does not end."""
+        self.is_undoable = False
+        """It ends completed, and has done what can be undone."""
+        self.is_loud = False
+        """It has effects beside its events, whatever the last of them is."""
         self.is_resumed = False
         self.is_released = False
 
@@ -72,14 +87,23 @@ class Draft:
         """Take what the body asked for."""
         for command in commands:
             if type(command) is StepStarted:
-                self.events.append(self._place(run, machine, command))
+                start = self._start_run if command.kind in ELSEWHERE else self._place
+                self.events.append(start(run, machine, command))
                 continue
             if type(command) is StepCancelled:
-                self._give_up(run, command.key)
+                self._give_up(run, command, machine.cancel_reason)
             elif type(command) is SleepCancelled:
                 run.sleeps.pop(command.timer, None)
             elif type(command) is SleepStarted:
                 run.sleeps[command.timer] = command.until
+            elif type(command) is ChildCancelled:
+                self._cancel_child(run, command.key, command.reason)
+            elif type(command) is ChildSignalled:
+                self._tell(children.signal_child(run, command))
+            elif type(command) is UnwindStarted:
+                self.status, self.is_loud = RunStatus.COMPENSATING, True
+            elif type(command) is RunCompleted:
+                self.is_undoable = bool(machine.undoables)
             self.events.append(command)
 
     def _place(self, run: HotRun, machine: Machine, command: StepStarted) -> StepStarted:
@@ -97,15 +121,57 @@ class Draft:
         run.steps.start(key, attempt)
         return command if attempt == command.attempt else msgspec.structs.replace(command, attempt=attempt)
 
-    def _give_up(self, run: HotRun, key: str) -> None:
-        run.steps.pop(key, None)
+    def _start_run(self, run: HotRun, machine: Machine, command: StepStarted) -> StepStarted:
+        """The step is a run of its own: it starts, or is told to undo itself, with this entry."""
+        key = command.key
+        attempt = base = run.steps.base_of(key)
+        pending = machine.pending.get(key)
+        if pending is not None:  # else given up in the same breath: it never starts
+            attempt = base + 1
+            self.begin_run(run, pending, attempt)
+        run.steps.start(key, attempt, kind=command.kind, is_elsewhere=True)
+        return command if attempt == command.attempt else msgspec.structs.replace(command, attempt=attempt)
+
+    def begin_run(self, run: HotRun, pending: PendingStep, attempt: int) -> None:
+        """Start the child, unless it is there; from the second time on, let one that failed go on."""
+        refusal = run.home.refusals.get((run.uid, pending.key))
+        if refusal is not None:
+            run.queue.append(StepFailed(run.now_us(), pending.key, attempt, refusal))
+            return
+        if pending.call.kind == "child":
+            self.children.append(children.start_child(run, pending))
+            self.is_loud = True
+        if attempt > 1 or pending.call.compensates:
+            self._tell(children.reopen_child(run, pending, attempt))
+
+    def _cancel_child(self, run: HotRun, key: str, reason: str) -> None:
+        self._tell(children.cancel_child(run, key, CANCEL, cancel_payload(reason)))
+
+    def _tell(self, send: Send) -> None:
+        self.sends.append(send)
+        self.is_loud = True
+
+    def _give_up(self, run: HotRun, command: StepCancelled, reason: str | None) -> None:
+        key = command.key
+        step = run.steps.get(key)
+        if step is not None and step.kind in ELSEWHERE:
+            if not command.is_left:
+                self._give_child_up(run, key, reason)
+            run.steps.give_up(key, is_left=command.is_left)
+            return
+        run.steps.give_up(key)
         for position, (pending, _) in enumerate(self.starts):
             if pending.key == key:
                 del self.starts[position]
                 run.home.stepper.release()
+                run.steps.unsettled.pop(key, None)
                 self._unstart(run, key)
                 return
         self.cancels.append(key)
+
+    def _give_child_up(self, run: HotRun, key: str, reason: str | None) -> None:
+        """Ask it to stop. One that this entry starts starts all the same, and finds that in its inbox."""
+        self._cancel_child(run, key, reason or "its parent gave it up")
 
     def _unstart(self, run: HotRun, key: str) -> None:
         """The attempt that this entry would have begun is not on record: it never runs."""
@@ -127,35 +193,54 @@ class Draft:
         self.starts.append((pending, event.attempt))
         self.events.append(event)
 
+    def reopen(self, reopened: RunReopened) -> None:
+        """A run that had ended goes on with this entry."""
+        self.events.append(reopened)
+        self.status = RunStatus.COMPENSATING if reopened.kind == UNWIND else RunStatus.RUNNING
+        self.is_loud = True
+
     # --- what it does to the row --------------------------------------------------------------------------------------
 
     def effects(self, run: HotRun) -> Effects | None:
         """What the commit does beside the entry; most entries do nothing."""
         if type(self.events[-1] if self.events else None) in QUIET and not (
-            run.recoveries or run.consumed or self.is_resumed or self.new is not None
+            run.recoveries or run.consumed or self.is_resumed or self.new is not None or self.is_loud
         ):
             return None  # the hot path: a step's outcome, and the next one's start
         row = self._row(run)
-        if row is None and self.new is None and not run.consumed:
+        if row is None and self.new is None and not (run.consumed or self.is_loud):
             return None
+        if self.end is not None and run.started is not None and run.started.parent:
+            self._tell(children.tell_parent(run, self.end, undoable=self.is_undoable))
         consumed = tuple(run.consumed)
         run.consumed.clear()
-        return Effects(start=self.new, consumed=consumed, row=row)
+        return Effects(
+            start=self.new,
+            consumed=consumed,
+            sends=tuple(self.sends),
+            children=tuple(self.children),
+            stop_tasks=self.status is RunStatus.COMPENSATING,
+            row=row,
+        )
 
     def _row(self, run: HotRun) -> RowChange | None:
         last = self.events[-1] if self.events else None
-        status = ENDS.get(type(last))
+        status = STATUS_OF.get(type(last))
         if status is not None:
-            self.end = cast(Command, last)
+            self.end = cast(Outcome, last)
             self.drop(run)
-            return RowChange(status=status, waiting_on="", ended=True, error=_summary(last))
+            return RowChange(status=status, waiting_on="", ended=True, error=_summary(self.end))
         if type(last) is RunSuspended:
             self.is_released = not (run.running or self.starts)
             release = Release(run.epoch, run.seen) if self.is_released else None
             return RowChange(status=RunStatus.SUSPENDED, waiting_on=run.suspended_on, release=release)
-        if self.is_resumed:
+        if isinstance(self.events[0] if self.events else None, RunReopened):
             run.recoveries = 0
-            return RowChange(status=RunStatus.RUNNING, waiting_on="", recovered=True)
+            return RowChange(status=self.status, waiting_on="", error=b"", reopened=True, recovered=True)
+        if self.is_resumed or self.status is not None:
+            run.recoveries = 0
+            status = self.status or (RunStatus.COMPENSATING if run.is_unwinding else RunStatus.RUNNING)
+            return RowChange(status=status, waiting_on="", recovered=True)
         if run.recoveries and run.has_progressed:
             run.recoveries = 0
             return RowChange(recovered=True)
@@ -184,8 +269,8 @@ class Draft:
         self.places.clear()
 
 
-def _summary(end: Event | None) -> bytes | None:
+def _summary(end: Outcome) -> bytes | None:
     """What the row shows of an error; the journal has all of it."""
-    if not isinstance(end, RunFailed):
+    if isinstance(end, RunCompleted | RunCancelled) or end.error is None:
         return None
     return msgspec.json.encode({"type": end.error.type, "message": end.error.message[:500]})

@@ -12,14 +12,12 @@ import hashlib
 import logging
 from collections.abc import AsyncGenerator, Mapping
 from concurrent.futures import Executor
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from outlast.core.events import (
-    Command,
+    OUTCOMES,
     Event,
-    RunCancelled,
-    RunCompleted,
-    RunFailed,
+    Outcome,
     RunReopened,
     decode_events,
     encode_events,
@@ -124,7 +122,7 @@ class Engine:
         if self.worker is not None:
             self.worker.on_fenced(worker_id)
 
-    def moved(self, uid: str, end: Command | None, left: bool) -> None:
+    def moved(self, uid: str, end: Outcome | None, left: bool) -> None:
         """An entry of the run landed; with `end`, its last. `left`: this process moves it no longer."""
         if end is not None:
             self.ended += 1
@@ -147,7 +145,7 @@ class Engine:
             raise RunNotFound(uid)
         return row
 
-    async def wait_outcome(self, uid: str, timeout_s: float | None) -> Command:
+    async def wait_outcome(self, uid: str, timeout_s: float | None) -> Outcome:
         """The event that ended the run: at once when it ends in this process, else by hints and polling.
 
         Raises TimeoutError, and RunNotFound."""
@@ -168,11 +166,11 @@ class Engine:
         """Whether this process moves the run itself, and so hears of its end without asking."""
         return self.worker is not None and self.worker.home is not None and self.worker.home.find(uid) is not None
 
-    async def _read_outcome(self, uid: str) -> Command:
+    async def _read_outcome(self, uid: str) -> Outcome:
         for _, events in reversed(await self.read_events(uid)):
             for event in reversed(events):
-                if isinstance(event, RunCompleted | RunFailed | RunCancelled):
-                    return event
+                if type(event) in OUTCOMES:
+                    return cast(Outcome, event)
         raise RunNotFound(uid)
 
     async def read_events(self, uid: str, *, after: int = -1) -> list[tuple[Entry, list[Event]]]:

@@ -39,6 +39,7 @@ from outlast.telemetry.logs import fields, log_outcome_dropped
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from outlast.core.events import Outcome as RunOutcome
     from outlast.core.events import RunStarted
     from outlast.core.machine import Machine
     from outlast.engine.hotruns import HotRuns
@@ -52,8 +53,9 @@ class HotRun:
     """One run this worker owns. See the module's docstring."""
 
     __slots__ = (
-        "__weakref__", "_in_flight", "_wanted", "alarm", "consumed", "end", "epoch", "has_progressed", "home",
-        "is_at_rest", "is_dropped", "is_loading", "known", "last_at", "machine", "mark", "missing_function",
+        "__weakref__", "_in_flight", "_wanted", "alarm", "answer_key", "consumed", "end", "ends", "epoch",
+        "has_progressed", "home", "is_at_rest", "is_dropped", "is_loading", "is_unwinding", "known", "last_at",
+        "machine", "mark", "missing_function",
         "on_answer", "owner", "queue", "recoveries", "replay_us", "rested_at", "running", "seen", "seq", "sleeps",
         "started", "steps", "suspended", "suspended_on", "uid", "unfit",
     )  # fmt: skip
@@ -90,7 +92,12 @@ class HotRun:
         """Fingerprint of this deploy, once it turned out not to know what the run needs: it is left to others."""
         self.sleeps: dict[int, int] = {}
         """Sleeps under way: ordinal of the timer, and until when."""
-        self.end: Command | None = None
+        self.end: RunOutcome | None = None
+        self.ends = 0
+        """How often it has ended before."""
+        self.answer_key = ""
+        """The step of its parent that it tells of its end."""
+        self.is_unwinding = False
         self.has_progressed = False
         self.rested_at = 0
         self.replay_us = 0
@@ -256,7 +263,7 @@ class HotRun:
             draft.drop(self)
             if not has_landed:
                 self._warn_dropped(draft.events)
-            self._lost(answer)
+            self._lost(draft, answer)
             return
         if draft.mark:
             self.seq += 1
@@ -276,7 +283,7 @@ class HotRun:
         else:
             self._rest()
 
-    def _lost(self, answer: Answer) -> None:
+    def _lost(self, draft: Draft, answer: Answer) -> None:
         if self.is_dropped:
             return
         if answer is None:
@@ -284,7 +291,7 @@ class HotRun:
         elif isinstance(answer, StoreError):
             self.home.refused(self, answer)
         else:
-            self.home.stale(self, answer)
+            self.home.stale(self, draft, answer)
 
     # --- resting ------------------------------------------------------------------------------------------------------
 
@@ -315,7 +322,7 @@ class HotRun:
         """In a word, what the run waits for, for its row."""
         if self.suspended:
             return self.suspended_on
-        return waiting_text(self.steps, self.sleeps.values())
+        return waiting_text(((step.kind, key) for key, step in self.steps.items()), self.sleeps.values())
 
     def _is_due(self) -> bool:
         due = self.next_due_us()

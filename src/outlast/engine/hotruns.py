@@ -14,7 +14,8 @@ from collections.abc import Callable, Container, Iterable
 from operator import attrgetter
 from typing import TYPE_CHECKING
 
-from outlast.core.events import Command, RunFailed, RunSuspended, encode_events
+from outlast.core.events import Outcome as RunOutcome
+from outlast.core.events import RunCancelled, RunCompleted, RunSuspended, encode_events
 from outlast.core.states import RunStatus
 from outlast.engine import mail
 from outlast.engine.hot import HotRun
@@ -28,6 +29,7 @@ from outlast.stores.store import (
     Progress,
     Release,
     RowChange,
+    Verdict,
     WorkerRow,
 )
 from outlast.telemetry.logs import fields, log_run_failed
@@ -35,6 +37,7 @@ from outlast.telemetry.observer import Observers
 
 if TYPE_CHECKING:
     from outlast.authoring.module import Module
+    from outlast.core.events import ErrorRecord
     from outlast.engine.clock import StoreClock
     from outlast.engine.draft import Draft
     from outlast.engine.loading import Loader
@@ -69,7 +72,7 @@ class HotRuns:
         max_hot: int,
         dev: bool,
         log: logging.Logger,
-        on_moved: Callable[[str, Command | None, bool], None],
+        on_moved: Callable[[str, RunOutcome | None, bool], None],
         watched: Container[str],
         on_claimable: Callable[[], None],
         observers: Observers,
@@ -90,6 +93,8 @@ class HotRuns:
         self.deploy = ""
         self.worker_id = ""
         """The incarnation that owns what is in the table; "" between losing the lease and coming back."""
+        self.refusals: dict[tuple[str, str], ErrorRecord] = {}
+        """Children that cannot start, by parent and step, and why: their ids are other runs'."""
         self.survivors = 0
         """Coroutines that would not die when their body was evicted."""
         self._holds: Callable[[], bool] = lambda: True
@@ -211,7 +216,7 @@ class HotRuns:
 
     def ended(self, run: HotRun) -> None:
         """Its last entry has landed."""
-        if isinstance(run.end, RunFailed):
+        if not isinstance(run.end, RunCompleted | RunCancelled | None) and run.end.error is not None:
             log_run_failed(self.log, run.started, run.end.error)
         run.evict()
         run.drop()
@@ -240,12 +245,12 @@ class HotRuns:
             self.stepper.cancel(run, key, "lost")
         self._forget(run)
 
-    def stale(self, run: HotRun, outcome: Outcome) -> None:
+    def stale(self, run: HotRun, draft: Draft, outcome: Outcome) -> None:
         """Its position was taken: our picture is old. Load it anew if it is still ours, drop it only if it is not."""
         text = "run %s moved without us (%s): loading it anew"
         self.log.warning(text, run.name, outcome.verdict.value, extra=fields(run.started))
         self.abandon(run)
-        self.loader.reread(run)
+        self.loader.reread(run, draft.children if outcome.verdict is Verdict.TAKEN else ())
 
     def refused(self, run: HotRun, error: StoreError) -> None:
         """The store will never take that entry: a small fresh one in its place sets the run aside (PROTOCOL F8)."""

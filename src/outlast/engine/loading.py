@@ -12,26 +12,32 @@ import sys
 from collections.abc import Coroutine, Sequence
 from typing import TYPE_CHECKING, Any
 
+import msgspec
+
 from outlast.authoring.exceptions import encode_error
 from outlast.authoring.workflow import RunFacts
+from outlast.core.children import RETRY_MESSAGE, UNWIND_MESSAGE, Reopen
 from outlast.core.events import (
     OUTCOMES,
     CancelRequested,
     Command,
     Event,
     RunCancelled,
+    RunCompleted,
+    RunFailed,
+    RunReopened,
     RunResumed,
     RunStarted,
     RunTakenOver,
     decode_events,
 )
 from outlast.core.machine import Machine
-from outlast.core.reopening import Reopening
+from outlast.core.reopening import Reopening, find_cut
 from outlast.core.replay import Replay
 from outlast.engine import books, mail
 from outlast.engine.clock import boottime_us
 from outlast.engine.draft import Draft
-from outlast.errors import BodyStopped, Fenced, NonDeterminism, StoreError
+from outlast.errors import BodyStopped, Fenced, NonDeterminism, RunExists, StoreError
 from outlast.stores.store import ClaimedRun, Effects, Inbox, Progress, Release, RowChange, recovery_delay_us
 from outlast.telemetry.logs import fields
 from outlast.telemetry.observer import Landed
@@ -73,9 +79,10 @@ class Loader:
         """Give a run that was claimed, and not looked at, up again: for somebody to claim then."""
         self._spawn(self._put_back(claim, due_us))
 
-    def reread(self, run: HotRun) -> None:
-        """Find out whether a run that moved without us is still ours; then load it anew."""
-        self._spawn(self._reread(run.uid))
+    def reread(self, run: HotRun, refused: Sequence[Progress] = ()) -> None:
+        """Find out whether a run that moved without us is still ours; then load it anew. `refused` are starts of
+        children, one of which has an id that is taken."""
+        self._spawn(self._reread(run.uid, refused))
 
     async def close(self) -> None:
         """Load no more: what was under way is nobody's, and the store's `retire` hands it back."""
@@ -88,7 +95,13 @@ class Loader:
         """A machine for this run. Nothing of its body has run."""
         home = self._home
         facts = RunFacts(registry=home.registry, log=home.log)
-        return Machine(started, lambda machine: workflow.run_body(machine, facts), encode_error, dev=home.dev)
+        return Machine(
+            started,
+            lambda machine: workflow.run_body(machine, facts),
+            encode_error,
+            unwinder=lambda machine, undoables: workflow.run_unwind(machine, facts, undoables),
+            dev=home.dev,
+        )
 
     def _spawn(self, coroutine: Coroutine[Any, Any, None]) -> None:
         task = self._home.loop.create_task(coroutine)
@@ -103,8 +116,10 @@ class Loader:
         row = RowChange(release=Release(claim.epoch, inbox.mail, due_us))
         self._home.send_park(Progress(claim.uid, -1, effects=Effects(row=row)), self._worker_id)
 
-    async def _reread(self, uid: str) -> None:
+    async def _reread(self, uid: str, refused: Sequence[Progress]) -> None:
         try:
+            for child in refused:
+                await self._note_if_taken(uid, child)
             row = await self._home.store.find_uid(uid)
             if row is None or row.owner != self._worker_id or not row.live:
                 return
@@ -113,6 +128,15 @@ class Loader:
             return  # reconcile finds it
         if claim is not None:
             self._home.claimed(claim, self._worker_id)
+
+    async def _note_if_taken(self, uid: str, child: Progress) -> None:
+        """When the load comes to it again, the step of that child fails."""
+        started, *_ = decode_events(child.events)
+        assert isinstance(started, RunStarted)
+        holder = await self._home.store.find_run(started.id)
+        if holder is not None and holder.uid != child.uid:
+            error = RunExists(started.id, holder.status)
+            self._home.refusals[uid, started.parent_key] = encode_error(error)
 
     async def _load(self, run: HotRun) -> None:
         """CRASH: until its first entry lands, a load has changed nothing. [test_killed_at[journal-read]]"""
@@ -152,12 +176,16 @@ class Loader:
         assert isinstance(started, RunStarted)
         is_reload = run.started is not None
         run.started = started
-        events = books.open_books(raw, run, is_reload)
-        if events and type(events[-1]) in OUTCOMES:
-            run.is_loading = False
-            run.release(None, "")
-            return
         draft = Draft()
+        if type(raw[-1]) in OUTCOMES:
+            reopened = _find_reopening(raw, inbox, run)
+            if reopened is None:
+                run.is_loading = False
+                run.release(None, "")
+                return
+            draft.reopen(reopened)
+            raw.append(reopened)
+        events = books.open_books(raw, run, is_reload)
         if started.due > run.now_us():
             self._wait_or_end(run, started.due, inbox, draft)
             return
@@ -302,6 +330,18 @@ class Loader:
         if known or is_cancelled:
             run.resume(draft)
         return bool(known or is_cancelled)
+
+
+def _find_reopening(raw: Sequence[Event], inbox: Inbox, run: HotRun) -> RunReopened | None:
+    """A run that has ended was claimed: its parent wants it to go on, or to undo what it did."""
+    ended, kinds = type(raw[-1]), {RunCompleted: UNWIND_MESSAGE, RunFailed: RETRY_MESSAGE}
+    for message in inbox.messages:
+        if message.kind == kinds.get(ended):
+            at = max(message.sent_at, run.last_at)
+            answer = msgspec.json.decode(message.payload, type=Reopen).key
+            cut = len(raw) if ended is RunCompleted else find_cut(raw)
+            return RunReopened(at, message.kind, cut, message.id, answer)
+    return None
 
 
 def python_version() -> str:

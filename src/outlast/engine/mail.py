@@ -10,16 +10,19 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from outlast.core.children import CHILD_MESSAGE, RETRY_MESSAGE, UNWIND_MESSAGE
 from outlast.core.events import CancelRequested, RunResumed
+from outlast.engine.messages.children import read_end
 
 if TYPE_CHECKING:
     from outlast.engine.hot import HotRun
     from outlast.stores.store import Inbox
 
-__all__ = ["CANCEL", "RESUME", "CancelPayload", "ResumePayload", "take_mail"]
+__all__ = ["CANCEL", "RESUME", "CancelPayload", "ResumePayload", "cancel_payload", "take_mail"]
 
 CANCEL = "cancel"
 RESUME = "resume"
+KINDS = frozenset({CANCEL, RESUME, CHILD_MESSAGE, RETRY_MESSAGE, UNWIND_MESSAGE})
 
 
 class CancelPayload(msgspec.Struct):
@@ -29,6 +32,11 @@ class CancelPayload(msgspec.Struct):
     force: bool = False
 
 
+def cancel_payload(reason: str, *, force: bool = False) -> bytes:
+    """A `CANCEL` message's."""
+    return msgspec.json.encode(CancelPayload(reason, force))
+
+
 class ResumePayload(msgspec.Struct):
     """What a `RESUME` message says."""
 
@@ -36,12 +44,14 @@ class ResumePayload(msgspec.Struct):
 
 
 def take_mail(run: HotRun, inbox: Inbox, *, advance: bool = True) -> None:
-    """Put the messages into the run's queue, and let it `advance`; those already on record are consumed without one."""
+    """Put the messages into the run's queue, and let it `advance`; those already on record are consumed without one.
+
+    So are calls to go on or to undo itself: only a run that has ended heeds them, and its load has done so."""
     for message in inbox.messages:
         if message.no <= run.seen:
             continue
         run.seen = message.no
-        if message.kind not in {CANCEL, RESUME}:
+        if message.kind not in KINDS:
             continue  # for a newer release: it stays in the inbox
         run.consumed.append(message.no)
         if message.id in run.known:
@@ -51,8 +61,10 @@ def take_mail(run: HotRun, inbox: Inbox, *, advance: bool = True) -> None:
             cancel = msgspec.json.decode(message.payload, type=CancelPayload)
             at = max(message.sent_at, run.last_at)
             run.queue.append(CancelRequested(at, message.id, cancel.reason, cancel.force))
-        else:
+        elif message.kind == RESUME:
             run.queue.append(RunResumed(message.sent_at, message.id))
+        elif message.kind == CHILD_MESSAGE:
+            run.queue.append(read_end(run, message))
     if not inbox.full:
         run.seen = max(run.seen, inbox.mail)
     if advance:

@@ -128,7 +128,7 @@ class Starter:
         home = worker.home
         assert home is not None
         run = HotRun(home, started.uid, 1)
-        run.started = started
+        run.started, run.answer_key = started, started.parent_key
         run.machine = home.loader.build(started, workflow)
         landed: asyncio.Future[Answer] = home.loop.create_future()
 

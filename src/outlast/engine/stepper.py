@@ -87,6 +87,7 @@ class Attempt:
                 user=started.user,
                 traceparent=started.trace,
                 deadline=None if timeout_us is None else self.began_at + timeout_us,
+                compensating_for=self.call.compensates or None,
                 on_heartbeat=functools.partial(self.stepper.heartbeat, self),
             )
             if self.stopped:

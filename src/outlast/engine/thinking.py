@@ -13,6 +13,7 @@ from outlast.core.events import (
     CancelRequested,
     StepFailed,
     StepSettled,
+    StepsSettled,
     StepSucceeded,
     TimerFired,
 )
@@ -21,7 +22,7 @@ from outlast.errors import BodyStopped, NonDeterminism
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from outlast.core.events import Event
+    from outlast.core.events import Event, Stimulus
     from outlast.core.machine import Machine
     from outlast.engine.draft import Draft
     from outlast.engine.hot import HotRun
@@ -51,7 +52,7 @@ def record(run: HotRun, draft: Draft) -> None:
             continue
         if isinstance(event, StepSucceeded | StepFailed):
             if not _settles(run, event):
-                event = _settled(event)
+                event = _settled(run, event)
             elif isinstance(event, StepFailed) and event.retry_at is not None:
                 run.steps[event.key].retry_at = event.retry_at
             else:
@@ -97,9 +98,12 @@ def _feed_all(run: HotRun, draft: Draft, machine: Machine) -> None:
                     del steps[event.key]
                     _move(run, draft, machine, event)
                 else:
-                    draft.events.append(_settled(event))
+                    _move(run, draft, machine, _settled(run, event))
             else:
                 _feed(run, draft, machine, event)
+            continue
+        if machine.is_settling and not steps.unsettled:
+            _move(run, draft, machine, StepsSettled(run.now_us()))
             continue
         due = alarm.next_due_us(machine)
         if due is None or due > (now := run.now_us()):
@@ -126,7 +130,7 @@ def _feed(run: HotRun, draft: Draft, machine: Machine, event: Event) -> None:
 
 def _feed_failed(run: HotRun, draft: Draft, machine: Machine, event: StepFailed) -> None:
     if not _settles(run, event):
-        draft.events.append(_settled(event))
+        _move(run, draft, machine, _settled(run, event))
     elif event.retry_at is None:
         del run.steps[event.key]
         _move(run, draft, machine, event)
@@ -136,9 +140,7 @@ def _feed_failed(run: HotRun, draft: Draft, machine: Machine, event: StepFailed)
         run.retry_later(event.key, event.retry_at)
 
 
-def _move(
-    run: HotRun, draft: Draft, machine: Machine, stimulus: StepSucceeded | StepFailed | TimerFired | CancelRequested
-) -> None:
+def _move(run: HotRun, draft: Draft, machine: Machine, stimulus: Stimulus) -> None:
     draft.events.append(stimulus)
     run.has_progressed = True
     draft.at = run.last_at = max(stimulus.at, run.last_at)
@@ -166,8 +168,9 @@ def _settles(run: HotRun, event: StepSucceeded | StepFailed) -> bool:
     return step is not None and step.attempt == event.attempt
 
 
-def _settled(event: StepSucceeded | StepFailed) -> StepSettled:
+def _settled(run: HotRun, event: StepSucceeded | StepFailed) -> StepSettled:
     """The outcome of an attempt that the body had given up on."""
+    run.steps.unsettled.pop(event.key, None)
     if isinstance(event, StepSucceeded):
-        return StepSettled(event.at, event.key, event.attempt, event.value)
+        return StepSettled(event.at, event.key, event.attempt, event.value, undoable=event.undoable)
     return StepSettled(event.at, event.key, event.attempt, error=event.error)

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Generic, TypeVar, cast
 import msgspec
 
 from outlast.authoring.exceptions import rebuild_error
+from outlast.core.children import STATUS_OF
 from outlast.core.durations import Duration, format_duration, parse_duration
 from outlast.core.events import Event, RunCompleted
 from outlast.core.events import RunCancelled as CancelledEvent
@@ -23,7 +24,6 @@ from outlast.core.fold import fold
 from outlast.core.history import list_attempts
 from outlast.core.instants import to_us
 from outlast.core.keys import check_name
-from outlast.core.states import RunStatus
 from outlast.core.timeline import Timeline, state_at, tell
 from outlast.engine.mail import CANCEL, RESUME, CancelPayload, ResumePayload
 from outlast.errors import RunCancelled, RunEnded, RunFailed, RunNotEnded, RunNotFound, WaitNotFound
@@ -81,11 +81,15 @@ class Run(Generic[R]):
             raise TimeoutError(f"Run {self.id!r} has not ended within {limit}. It goes on.") from None
         if isinstance(end, RunCompleted):
             return self._decode(end.output)
-        if isinstance(end, CancelledEvent):
+        if not isinstance(end, FailedEvent) and end.reason is not None:
             raise RunCancelled(self.id, end.reason)
-        assert isinstance(end, FailedEvent)
+        assert not isinstance(end, CancelledEvent)
         step = end.steps[0] if end.steps else None
-        raise RunFailed(self.id, RunStatus.FAILED, rebuild_error(end.error, step=step or ""), step)
+        if end.error is None:
+            cause: BaseException = RuntimeError("It was undone, since the run that started it was.")
+        else:
+            cause = rebuild_error(end.error, step=step or "")
+        raise RunFailed(self.id, STATUS_OF[type(end)], cause, step)
 
     def _decode(self, output: msgspec.Raw) -> R:
         return cast("R", msgspec.json.decode(output)) if self._known is None else self._known.decode_output(output)

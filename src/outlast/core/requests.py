@@ -1,0 +1,230 @@
+"""What a body asks its machine for, from inside: steps, sleeps, children, state, chance. Layer: core.
+
+What always holds: each request is answered from what the journal has fed so far, and becomes a command in the order in
+which the body asked; so a replay asks for the same, in the same order. Authoring calls these methods; `core.machine`
+feeds what comes of them.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+import uuid
+from random import Random
+from typing import Any
+
+import msgspec
+
+from outlast.core.calls import PendingStep, StepCall
+from outlast.core.events import (
+    ChildCancelled,
+    ChildSignalled,
+    Command,
+    EffectKept,
+    ErrorRecord,
+    MilestoneReached,
+    Outcome,
+    PatchApplied,
+    RunStarted,
+    SleepCancelled,
+    SleepStarted,
+    StateSet,
+    StepCancelled,
+    StepReused,
+    StepStarted,
+    UndoRegistered,
+)
+from outlast.core.keys import signal_id, take_key
+from outlast.core.loop import BodyFuture, BodyLoop
+from outlast.core.reopening import Fact
+from outlast.core.unwinding import Undoables
+
+__all__ = ["Requests"]
+
+
+class Requests:
+    """The half of a machine that its body sees."""
+
+    def __init__(self, started: RunStarted, *, dev: bool = False) -> None:
+        self.started = started
+        self._dev = dev
+        self.loop = self._make_loop(started.at)
+        self.pending: dict[str, PendingStep] = {}
+        self.state: dict[str, bytes] = {}
+        self.missing: str | None = None
+        """Name of a function the body asked for that nobody here knows. Commands after it are not to be trusted."""
+        self.cancel_reason: str | None = None
+        self.undoables = Undoables()
+        self.is_replaying = False
+        """The body goes over what is on record: logs are quiet. Set by `core.replay`."""
+        self.recorded_patches: frozenset[str] = frozenset()
+        self.is_last = False
+        """On a replay: this is the last stimulus on record, and the body may ask for more than is there."""
+        self.expected = 0
+        """On a replay: how many commands on record the stimulus at hand was answered with."""
+        self.replayed_calls: dict[str, StepCall] = {}
+        """On a replay: the calls of the commands handed over, by key, for comparison."""
+        self._commands: list[Command] = []
+        self._names: dict[str, int] = {}
+        self._last_key: str | None = None
+        self._facts: dict[str, Fact] = {}
+        self._given_up: dict[str, StepCall] = {}
+        """By key: steps whose attempt may still end in the world."""
+        self._asked_to_stop: set[str] = set()
+        """Children that were."""
+        self._closing: set[str] = set()
+        """Children that are to end before a cancel reaches the body."""
+        self._held: dict[str, tuple[PendingStep, msgspec.Raw | ErrorRecord]] = {}
+        """Children that ended since, and of whose end the body does not know yet."""
+        self._decided: Outcome | None = None
+        self._patches: dict[str, bool] = {}
+        self._signals = 0
+        self._random: Random | None = None
+        self._ids: Random | None = None
+
+    def call_step(self, call: StepCall) -> PendingStep:
+        """Start a durable step. Its future's result is the outcome: JSON bytes (`msgspec.Raw`), or an `ErrorRecord`."""
+        loop = self.loop
+        future = loop.create_future()  # first: while the body is evicted this raises GeneratorExit
+        key = take_key(self._names, call.name)
+        pending = PendingStep(key, call, future, contextvars.copy_context())
+        arguments = msgspec.Raw(call.arguments)
+        fact = self._facts.pop(key, None) if self._facts else None
+        if fact is not None and fact.fits(call):
+            self._emit(StepReused(key, call.function, arguments, call.kind, self._last_key, fact.undo))
+            if fact.undo:
+                self.undoables.add(key, call, fact.value)
+            future.set_result(fact.value)
+        else:
+            self.pending[key] = pending
+            self._emit(
+                StepStarted(
+                    key,
+                    call.function,
+                    arguments,
+                    call.kind,
+                    self._last_key,
+                    1,
+                    call.retries,
+                    undo=call.undo,
+                    compensates=call.compensates,
+                )
+            )
+        self._last_key = key
+        if self.is_replaying:
+            self.replayed_calls[key] = call
+        return pending
+
+    def give_up(self, pending: PendingStep) -> None:
+        """The body cancelled the step: it sees that at once; how the attempt ends in the world is noted later."""
+        key, call = pending.key, pending.call
+        if self.loop.closing or self.pending.pop(key, None) is None:
+            return
+        is_left = call.is_left and (self._decided is not None or self.cancel_reason is not None)
+        if not is_left:
+            self._given_up[key] = call
+        self._emit(StepCancelled(key, is_left))
+
+    def cancel_child(self, pending: PendingStep, reason: str) -> bool:
+        """Ask the child to stop. False: it has ended."""
+        key = pending.key
+        if key in self.pending and key not in self._asked_to_stop:
+            self._asked_to_stop.add(key)
+            self._emit(ChildCancelled(key, reason))
+        return key in self.pending
+
+    def signal_child(self, pending: PendingStep, name: str, payload: bytes, dedup: str | None) -> None:
+        """Send the child a signal: once, also when this is replayed. `dedup` is its key for others' sake."""
+        self._signals += 1
+        message = signal_id(self.started.uid, pending.key, f"{self._signals}" if dedup is None else f"={dedup}")
+        self._emit(ChildSignalled(pending.key, message, name, msgspec.Raw(payload)))
+
+    def keys_of(self, function: str) -> list[str]:
+        """Keys of what this function did, or is doing."""
+        calls = [(key, pending.call) for key, pending in self.pending.items()] + [*self._given_up.items()]
+        return [*self.undoables.keys_of(function), *(key for key, call in calls if call.function == function)]
+
+    def keep(self, key: str) -> bool:
+        """What this step did, or will have done, stays when the run is unwound. False: there is no such step so far."""
+        name, _, number = key.rpartition("#") if "#" in key else (key, "", "0")
+        is_known = self._names.get(name, 0) > int(number)
+        if is_known:
+            self.undoables.keep(key)
+            self._emit(EffectKept(key))
+        return is_known
+
+    def register_undo(self, name: str, undo: object) -> None:
+        """An undo of the body's own, which goes by a key made from `name`."""
+        key = take_key(self._names, name)
+        self.undoables.register(key, undo)
+        self._emit(UndoRegistered(key))
+
+    def start_sleep(self, until_us: int) -> BodyFuture:
+        """A durable timer people can see. One whose future is cancelled will not wake the run."""
+        future = self.loop.create_future()
+        handle = self.loop.call_at((until_us - self.loop.start_us) / 1_000_000, _wake, future)
+        self._emit(SleepStarted(handle.ordinal, until_us))
+
+        def ended(slept: asyncio.Future[Any]) -> None:
+            if slept.cancelled() and not self.loop.closing:
+                handle.cancel()
+                self._emit(SleepCancelled(handle.ordinal))
+
+        future.add_done_callback(ended)
+        return future
+
+    def set_state(self, key: str, value: bytes) -> None:
+        """Set a value of the run's own, as JSON; it rides in the entry at hand."""
+        self.state[key] = value
+        self._emit(StateSet(key, msgspec.Raw(value)))
+
+    def reach_milestone(self, name: str) -> None:
+        """Leave a named mark on the timeline."""
+        self._emit(MilestoneReached(name))
+
+    def patched(self, id: str) -> bool:
+        """Whether this run takes the new path: yes when it first gets here with the new code, and then for ever."""
+        known = self._patches.get(id)
+        if known is None:
+            is_beyond = not self.is_replaying or (self.is_last and len(self._commands) >= self.expected)
+            known = self._patches[id] = is_beyond or id in self.recorded_patches
+            if known:
+                self._emit(PatchApplied(id))
+        return known
+
+    def report_missing(self, function: str) -> BodyFuture:
+        """Nobody here knows this function: the run waits for somebody who does (SPEC S13)."""
+        future = self.loop.create_future()
+        self.missing = self.missing or function
+        return future
+
+    @property
+    def random(self) -> Random:
+        """The run's own; made at its first use, since few bodies draw and seeding costs as much as a step."""
+        if self._random is None:
+            self._random = Random(self.started.seed)
+        return self._random
+
+    def uuid(self) -> uuid.UUID:
+        """A new id, the same on every replay."""
+        if self._ids is None:
+            self._ids = Random(self.started.seed ^ 0x5DEECE66D)
+        return uuid.UUID(int=self._ids.getrandbits(128), version=4)
+
+    # --- inside -------------------------------------------------------------------------------------------------------
+
+    def _make_loop(self, now_us: int) -> BodyLoop:
+        loop = BodyLoop(start_us=now_us, dev=self._dev)
+        loop.machine = self
+        loop.run_id = self.started.id
+        return loop
+
+    def _emit(self, command: Command) -> None:
+        self.loop.reset_budget()
+        if self.missing is None and not self.loop.closing:
+            self._commands.append(command)
+
+
+def _wake(future: BodyFuture) -> None:
+    if not future.done():
+        future.set_result(None)

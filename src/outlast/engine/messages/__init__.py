@@ -1,0 +1,1 @@
+"""What runs tell each other, and what is told to them from outside. Layer: engine."""

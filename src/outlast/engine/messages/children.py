@@ -1,0 +1,131 @@
+"""Child runs, from the side of the worker that moves their parent or themselves. Layer: engine.
+
+What always holds: a child's row and its first entry land with the parent's entry that asks for it, or not at all; and
+whatever a run has to say to its child or its parent is an effect of an entry of its own.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, cast
+
+import msgspec
+
+from outlast.authoring.exceptions import encode_error
+from outlast.core.children import (
+    CHILD_MESSAGE,
+    RETRY_MESSAGE,
+    UNWIND_MESSAGE,
+    ChildEnd,
+    Reopen,
+    cancel_message_id,
+    child_trace,
+    end_message_id,
+    judge_end,
+    reopen_message_id,
+    tell_end,
+)
+from outlast.core.events import RunStarted, encode_events
+from outlast.core.keys import child_uid
+from outlast.engine.ids import new_mark, new_seed
+from outlast.errors import RunCancelled
+from outlast.stores.store import Effects, NewMessage, NewRun, Progress, Send
+
+if TYPE_CHECKING:
+    from outlast.authoring.child import ChildCall
+    from outlast.core.calls import PendingStep
+    from outlast.core.events import ChildSignalled, Outcome, StepFailed, StepSucceeded
+    from outlast.engine.hot import HotRun
+    from outlast.stores.store import Message
+
+__all__ = ["cancel_child", "read_end", "reopen_child", "signal_child", "start_child", "tell_parent"]
+
+SIGNAL_MESSAGE = "signal"
+"""Kind of the message that carries a signal."""
+
+
+class SignalPayload(msgspec.Struct, frozen=True):
+    """What a `SIGNAL_MESSAGE` says."""
+
+    name: str
+    value: msgspec.Raw
+
+
+def start_child(run: HotRun, pending: PendingStep) -> Progress:
+    """The start of the run that this step is."""
+    parent, call = run.started, cast("ChildCall", pending.call)  # authoring's calls are the only ones there are
+    assert parent is not None
+    settings = call.settings
+    uid = child_uid(run.uid, pending.key)
+    own = settings.attributes or {}
+    attributes = _merge(parent.attributes, own) if own else parent.attributes
+    started = RunStarted(
+        at=run.now_us(),
+        uid=uid,
+        id=settings.id or uid,
+        workflow=call.function,
+        version=call.version,
+        input=msgspec.Raw(call.arguments),
+        seed=new_seed(),
+        python=parent.python,
+        trace=child_trace(parent.trace, uid),
+        user=parent.user,
+        attributes=attributes,
+        parent=run.uid,
+        parent_key=pending.key,
+        root=parent.root or run.uid,
+    )
+    new = NewRun(
+        id=started.id,
+        workflow=started.workflow,
+        version=started.version,
+        queue=settings.queue,
+        priority=settings.priority,
+        parent=run.uid,
+        root=started.root,
+        user=started.user,
+        attributes=bytes(attributes),
+        trace=started.trace,
+    )
+    return Progress(uid, 0, started.at, new_mark(), 0, encode_events([started]), Effects(start=new))
+
+
+def _merge(inherited: msgspec.Raw, own: Any) -> msgspec.Raw:
+    return msgspec.Raw(msgspec.json.encode({**(msgspec.json.decode(inherited) or {}), **own}))
+
+
+def reopen_child(run: HotRun, pending: PendingStep, attempt: int) -> Send:
+    """Tell a child that ended to undo what it did, or, with a retry of its parent's, to go on."""
+    key, compensates = pending.key, pending.call.compensates
+    kind = UNWIND_MESSAGE if compensates else RETRY_MESSAGE
+    payload = msgspec.json.encode(Reopen(key))
+    message = NewMessage(reopen_message_id(run.uid, key, attempt), kind, payload)
+    return Send(child_uid(run.uid, compensates or key), message)
+
+
+def cancel_child(run: HotRun, key: str, kind: str, payload: bytes) -> Send:
+    """Ask the child of this step to stop, however often this is sent. `kind` and `payload` are those of a cancel."""
+    return Send(child_uid(run.uid, key), NewMessage(cancel_message_id(run.uid, key), kind, payload))
+
+
+def signal_child(run: HotRun, command: ChildSignalled) -> Send:
+    """Send the child of this step a signal."""
+    payload = msgspec.json.encode(SignalPayload(command.name, command.payload))
+    return Send(child_uid(run.uid, command.key), NewMessage(command.message, SIGNAL_MESSAGE, payload))
+
+
+def tell_parent(run: HotRun, end: Outcome, *, undoable: bool) -> Send:
+    """How the run ended, for its parent."""
+    assert run.started is not None
+    payload = tell_end(run.started, run.answer_key, end, undoable=undoable)
+    return Send(run.started.parent, NewMessage(end_message_id(run.uid, run.ends + 1), CHILD_MESSAGE, payload))
+
+
+def read_end(run: HotRun, message: Message) -> StepSucceeded | StepFailed:
+    """What a child's message is to the run that is its parent."""
+    end = msgspec.json.decode(message.payload, type=ChildEnd)
+    step = run.steps.get(end.key)
+    attempt = run.steps.unsettled.get(end.key, 1) if step is None else step.attempt
+    kind = "child" if step is None else step.kind
+    error = encode_error(RunCancelled(end.id, end.reason or ""))
+    at = max(message.sent_at, run.last_at)
+    return judge_end(end, kind, error, at=at, attempt=attempt, message=message.id)
