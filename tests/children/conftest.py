@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from outlast import Outlast
+from tests.children.shop import Shop
 
 
 @pytest.fixture(params=["memory", "sqlite"])
@@ -17,3 +18,9 @@ def app(request, tmp_path):
 def diary() -> list[str]:
     """What steps and bodies wrote down, in order."""
     return []
+
+
+@pytest.fixture
+def shop(app, diary):
+    """The steps, in the app."""
+    return Shop(app, diary)

@@ -17,10 +17,9 @@ async def until(condition, what: str):
             await asyncio.sleep(0.005)
 
 
-def is_running(app: Outlast, id: str):
+def has_status(app: Outlast, id: str, status: str = "running"):
     async def look() -> bool:
-        rows = (await app.runs(limit=100)).runs
-        return any(row.id == id and row.status == "running" for row in rows)
+        return any((row.id, row.status) == (id, status) for row in (await app.runs(limit=100)).runs)
 
     return look
 
@@ -115,7 +114,7 @@ async def test_a_child_that_was_cancelled_ends_so_for_its_parent(app: Outlast):
 
     async with app.worker():
         run = await app.start(parent)
-        await until(is_running(app, "child"), "the child")
+        await until(has_status(app, "child"), "the child")
         assert await (await app.get_run("child")).cancel("enough")
         assert await run.result(timeout=10) == "enough"
 
@@ -183,7 +182,7 @@ async def test_on_parent_close(app: Outlast, close, status):
         if close == "cancel":
             with pytest.raises(RunCancelled):
                 await child.result(timeout=10)
-        assert (await child.status()).status == status
+        await until(has_status(app, "child", status), "the child's status")
 
 
 # SPEC X1
@@ -210,7 +209,7 @@ async def test_a_cancel_reaches_children_first(app: Outlast, diary):
 
     async with app.worker():
         run = await app.start(parent)
-        await until(is_running(app, "c1"), "the child")
+        await until(has_status(app, "c1"), "the child")
         assert await run.cancel("stop")
         with pytest.raises(RunCancelled, match="stop"):
             await run.result(timeout=10)

@@ -17,12 +17,12 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Literal, TypeVar, Unpack, overload
 from uuid import UUID
 
-from outlast.authoring.child import run_child, settle_child
 from outlast.authoring.codec import Returns, encode
 from outlast.authoring.function import Closure
 from outlast.authoring.mapping import collect_failure, run_map
 from outlast.authoring.options import CallOptions, StepOptions
-from outlast.authoring.parent import Parent
+from outlast.authoring.runs.child import run_child, settle_child
+from outlast.authoring.runs.parent import Parent
 from outlast.authoring.schema import decoder
 from outlast.authoring.step import DEFAULTS, Coro, call_durably, settle_options
 from outlast.core.durations import Duration, parse_duration

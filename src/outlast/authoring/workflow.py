@@ -12,14 +12,14 @@ from typing import TYPE_CHECKING, Any, Concatenate, Final, Generic, ParamSpec, T
 
 import msgspec
 
-from outlast.authoring.child import CHILD_DEFAULTS, ChildOptions, run_child, settle_child
 from outlast.authoring.context import Context, RunFacts
 from outlast.authoring.declaration import check_body, place_of
 from outlast.authoring.fingerprint import fingerprint
 from outlast.authoring.function import declare_arguments
 from outlast.authoring.inputs import decode_input, encode_input
+from outlast.authoring.runs.child import CHILD_DEFAULTS, ChildOptions, run_child, settle_child
+from outlast.authoring.runs.unwinding import unwind
 from outlast.authoring.step import Coro, mark_coroutine_function
-from outlast.authoring.unwinding import unwind
 from outlast.core.keys import check_name
 from outlast.core.loop import running_body_loop
 from outlast.errors import NotInBody

@@ -31,7 +31,7 @@ from outlast.errors import RunCancelled
 from outlast.stores.store import Effects, NewMessage, NewRun, Progress, Send
 
 if TYPE_CHECKING:
-    from outlast.authoring.child import ChildCall
+    from outlast.authoring.runs.child import ChildCall
     from outlast.core.calls import PendingStep
     from outlast.core.events import ChildSignalled, Outcome, StepFailed, StepSucceeded
     from outlast.engine.hot import HotRun

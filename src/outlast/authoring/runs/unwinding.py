@@ -11,8 +11,8 @@ import functools
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from outlast.authoring.call import Call
-from outlast.authoring.child import CHILD_DEFAULTS, ChildCall, wait_for_child
 from outlast.authoring.function import Closure
+from outlast.authoring.runs.child import CHILD_DEFAULTS, ChildCall, wait_for_child
 from outlast.authoring.step import DEFAULTS, Step, call_durably
 from outlast.core.unwinding import Undoable, compensation_key
 from outlast.errors import InvalidDefinition

@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Callable, Coroutine
 from typing import TYPE_CHECKING, Any, TypeVar, TypeVarTuple, Unpack, overload
 
-from outlast.authoring.child import Child, ChildOptions, make_call, settle_child
+from outlast.authoring.runs.child import Child, ChildOptions, make_call, settle_child
+from outlast.authoring.runs.unwinding import Registered
 from outlast.authoring.step import Step
-from outlast.authoring.unwinding import Registered
 from outlast.core.keys import check_name
 from outlast.core.loop import running_body_loop
 from outlast.errors import FunctionNotFound, InvalidDefinition, NotInBody
