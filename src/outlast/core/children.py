@@ -15,12 +15,12 @@ from outlast.core.events import (
     NOTHING,
     ErrorRecord,
     Event,
-    Outcome,
     RunCancelled,
     RunCompensated,
     RunCompensationFailed,
     RunCompleted,
     RunFailed,
+    RunOutcome,
     RunReopened,
     RunStarted,
     StepFailed,
@@ -112,7 +112,7 @@ def find_answer_key(started: RunStarted, events: list[Event]) -> str:
     return started.parent_key
 
 
-def tell_end(started: RunStarted, key: str, end: Outcome, *, undoable: bool) -> bytes:
+def tell_end(started: RunStarted, key: str, end: RunOutcome, *, undoable: bool) -> bytes:
     """The message to the parent, for the last entry of a child."""
     told = ChildEnd(
         key,

@@ -52,13 +52,13 @@ __all__ = [
     "ErrorRecord",
     "Event",
     "MilestoneReached",
-    "Outcome",
     "PatchApplied",
     "RunCancelled",
     "RunCompensated",
     "RunCompensationFailed",
     "RunCompleted",
     "RunFailed",
+    "RunOutcome",
     "RunReopened",
     "RunResumed",
     "RunStarted",
@@ -276,8 +276,8 @@ Note: TypeAlias = AttemptStarted | StepProgressed | StepLost | RunTakenOver | Ru
 Event: TypeAlias = Stimulus | Command | Note
 
 COMMANDS: frozenset[type] = frozenset(get_args(Command))
-Outcome: TypeAlias = RunCompleted | RunFailed | RunCancelled | RunCompensated | RunCompensationFailed
-OUTCOMES: frozenset[type] = frozenset(get_args(Outcome))
+RunOutcome: TypeAlias = RunCompleted | RunFailed | RunCancelled | RunCompensated | RunCompensationFailed
+OUTCOMES: frozenset[type] = frozenset(get_args(RunOutcome))
 
 
 def is_command(event: object) -> TypeGuard[Command]:

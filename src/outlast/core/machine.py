@@ -20,10 +20,10 @@ from outlast.core.events import (
     Command,
     ErrorRecord,
     Event,
-    Outcome,
     RunCancelled,
     RunCompleted,
     RunFailed,
+    RunOutcome,
     RunReopened,
     RunStarted,
     StepFailed,
@@ -64,7 +64,7 @@ class Machine(Requests):
     ) -> None:
         """`body` gives the coroutine of the run; it returns the output as JSON. Nothing of it runs before `begin`."""
         super().__init__(started, dev=dev)
-        self.outcome: Outcome | None = None
+        self.outcome: RunOutcome | None = None
         self.is_settling = False
         """The body is over, and what it gave up is waited for, since something is to be undone then."""
         self._body = body
@@ -200,7 +200,7 @@ class Machine(Requests):
                 if not pending.future.done():
                     pending.future.set_result(outcome)
 
-    def _drop_body(self, outcome: Outcome) -> None:
+    def _drop_body(self, outcome: RunOutcome) -> None:
         """The body gets no say, or is not to be trusted. What it did is undone all the same."""
         self._decided = outcome
         for pending in list(self.pending.values()):
@@ -272,11 +272,11 @@ class Machine(Requests):
         self._emit(self._unwinding)
         self._root = self.loop.spawn_root(self._unwinder(self, undoables))
 
-    def _end(self, outcome: Outcome) -> None:
+    def _end(self, outcome: RunOutcome) -> None:
         self.outcome = outcome
         self._emit(outcome)
 
-    def _decide(self, root: BodyTask) -> Outcome:
+    def _decide(self, root: BodyTask) -> RunOutcome:
         cancelled = self.cancel_reason is not None and (root.cancelling() > 0 or bool(self._closing))
         reason = self.cancel_reason or ""
         if root.cancelled():

@@ -23,8 +23,8 @@ from outlast.core.events import (
     EffectKept,
     ErrorRecord,
     MilestoneReached,
-    Outcome,
     PatchApplied,
+    RunOutcome,
     RunStarted,
     SleepCancelled,
     SleepStarted,
@@ -76,7 +76,7 @@ class Requests:
         """Children that are to end before a cancel reaches the body."""
         self._held: dict[str, tuple[PendingStep, msgspec.Raw | ErrorRecord]] = {}
         """Children that ended since, and of whose end the body does not know yet."""
-        self._decided: Outcome | None = None
+        self._decided: RunOutcome | None = None
         self._patches: dict[str, bool] = {}
         self._signals = 0
         self._random: Random | None = None

@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from outlast.core.events import (
     NOTHING,
-    Outcome,
     RunCancelled,
     RunCompensated,
     RunCompensationFailed,
     RunFailed,
+    RunOutcome,
     UnwindStarted,
 )
 
@@ -90,7 +90,7 @@ def compensation_key(key: str) -> str:
     return f"compensate:{key}"
 
 
-def start_unwind(cause: Outcome | None, undoables: Iterable[Undoable]) -> UnwindStarted:
+def start_unwind(cause: RunOutcome | None, undoables: Iterable[Undoable]) -> UnwindStarted:
     """What goes on record before anything is undone. `cause` is how the body ended; None: its parent is unwound."""
     keys = tuple(undoable.key for undoable in undoables)
     if isinstance(cause, RunFailed):
@@ -100,7 +100,7 @@ def start_unwind(cause: Outcome | None, undoables: Iterable[Undoable]) -> Unwind
     return UnwindStarted(keys)
 
 
-def decide_unwound(started: UnwindStarted, failed: tuple[str, ...]) -> Outcome:
+def decide_unwound(started: UnwindStarted, failed: tuple[str, ...]) -> RunOutcome:
     """How the run ends, when these could not be undone."""
     if failed:
         return RunCompensationFailed(failed, started.error, started.steps, started.reason)

@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from outlast.core.events import Outcome
+    from outlast.core.events import RunOutcome
     from outlast.stores.store import Store
 
 __all__ = ["Changes", "Watch"]
@@ -32,12 +32,12 @@ class Watch:
     def __init__(self, *, only_end: bool) -> None:
         self.only_end = only_end
         """Entries that do not end the run are of no interest."""
-        self.end: Outcome | None = None
+        self.end: RunOutcome | None = None
         """The run's outcome, if it ended in this process while watched."""
         self._changed = asyncio.Event()
         self._poll_s = FIRST_POLL_S
 
-    def tell(self, end: Outcome | None, *, left: bool = False) -> None:
+    def tell(self, end: RunOutcome | None, *, left: bool = False) -> None:
         """An entry landed, with the run's end or without; or the run `left` this process."""
         if end is not None:
             self.end = end
@@ -83,7 +83,7 @@ class Changes:
             self._unsubscribe()
             self._unsubscribe = None
 
-    def moved(self, uid: str, end: Outcome | None, *, left: bool = False) -> None:
+    def moved(self, uid: str, end: RunOutcome | None, *, left: bool = False) -> None:
         """An entry of the run landed here; or it `left`: what becomes of it now, another process may know first."""
         watches = self._watches.get(uid)
         if watches:

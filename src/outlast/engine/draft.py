@@ -18,9 +18,9 @@ from outlast.core.events import (
     ChildSignalled,
     Command,
     Event,
-    Outcome,
     RunCancelled,
     RunCompleted,
+    RunOutcome,
     RunReopened,
     RunSuspended,
     SleepCancelled,
@@ -67,7 +67,7 @@ class Draft:
         self.places: list[str] = []
         """Steps that wait for a place."""
         self.mark = 0
-        self.end: Outcome | None = None
+        self.end: RunOutcome | None = None
         self.new: NewRun | None = None
         self.children: list[Progress] = []
         """Starts of child runs."""
@@ -227,7 +227,7 @@ class Draft:
         last = self.events[-1] if self.events else None
         status = STATUS_OF.get(type(last))
         if status is not None:
-            self.end = cast(Outcome, last)
+            self.end = cast(RunOutcome, last)
             self.drop(run)
             return RowChange(status=status, waiting_on="", ended=True, error=_summary(self.end))
         if type(last) is RunSuspended:
@@ -269,7 +269,7 @@ class Draft:
         self.places.clear()
 
 
-def _summary(end: Outcome) -> bytes | None:
+def _summary(end: RunOutcome) -> bytes | None:
     """What the row shows of an error; the journal has all of it."""
     if isinstance(end, RunCompleted | RunCancelled) or end.error is None:
         return None

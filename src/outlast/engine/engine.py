@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, cast
 from outlast.core.events import (
     OUTCOMES,
     Event,
-    Outcome,
+    RunOutcome,
     RunReopened,
     decode_events,
     encode_events,
@@ -122,7 +122,7 @@ class Engine:
         if self.worker is not None:
             self.worker.on_fenced(worker_id)
 
-    def moved(self, uid: str, end: Outcome | None, left: bool) -> None:
+    def moved(self, uid: str, end: RunOutcome | None, left: bool) -> None:
         """An entry of the run landed; with `end`, its last. `left`: this process moves it no longer."""
         if end is not None:
             self.ended += 1
@@ -145,7 +145,7 @@ class Engine:
             raise RunNotFound(uid)
         return row
 
-    async def wait_outcome(self, uid: str, timeout_s: float | None) -> Outcome:
+    async def wait_outcome(self, uid: str, timeout_s: float | None) -> RunOutcome:
         """The event that ended the run: at once when it ends in this process, else by hints and polling.
 
         Raises TimeoutError, and RunNotFound."""
@@ -166,11 +166,11 @@ class Engine:
         """Whether this process moves the run itself, and so hears of its end without asking."""
         return self.worker is not None and self.worker.home is not None and self.worker.home.find(uid) is not None
 
-    async def _read_outcome(self, uid: str) -> Outcome:
+    async def _read_outcome(self, uid: str) -> RunOutcome:
         for _, events in reversed(await self.read_events(uid)):
             for event in reversed(events):
                 if type(event) in OUTCOMES:
-                    return cast(Outcome, event)
+                    return cast(RunOutcome, event)
         raise RunNotFound(uid)
 
     async def read_events(self, uid: str, *, after: int = -1) -> list[tuple[Entry, list[Event]]]:

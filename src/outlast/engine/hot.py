@@ -39,8 +39,7 @@ from outlast.telemetry.logs import fields, log_outcome_dropped
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from outlast.core.events import Outcome as RunOutcome
-    from outlast.core.events import RunStarted
+    from outlast.core.events import RunOutcome, RunStarted
     from outlast.core.machine import Machine
     from outlast.engine.hotruns import HotRuns
     from outlast.engine.writer import Answer

@@ -14,8 +14,7 @@ from collections.abc import Callable, Container, Iterable
 from operator import attrgetter
 from typing import TYPE_CHECKING
 
-from outlast.core.events import Outcome as RunOutcome
-from outlast.core.events import RunCancelled, RunCompleted, RunSuspended, encode_events
+from outlast.core.events import RunCancelled, RunCompleted, RunOutcome, RunSuspended, encode_events
 from outlast.core.states import RunStatus
 from outlast.engine import mail
 from outlast.engine.hot import HotRun

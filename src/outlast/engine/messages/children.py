@@ -33,7 +33,7 @@ from outlast.stores.store import Effects, NewMessage, NewRun, Progress, Send
 if TYPE_CHECKING:
     from outlast.authoring.runs.child import ChildCall
     from outlast.core.calls import PendingStep
-    from outlast.core.events import ChildSignalled, Outcome, StepFailed, StepSucceeded
+    from outlast.core.events import ChildSignalled, RunOutcome, StepFailed, StepSucceeded
     from outlast.engine.hot import HotRun
     from outlast.stores.store import Message
 
@@ -113,7 +113,7 @@ def signal_child(run: HotRun, command: ChildSignalled) -> Send:
     return Send(child_uid(run.uid, command.key), NewMessage(command.message, SIGNAL_MESSAGE, payload))
 
 
-def tell_parent(run: HotRun, end: Outcome, *, undoable: bool) -> Send:
+def tell_parent(run: HotRun, end: RunOutcome, *, undoable: bool) -> Send:
     """How the run ended, for its parent."""
     assert run.started is not None
     payload = tell_end(run.started, run.answer_key, end, undoable=undoable)
