@@ -9,6 +9,9 @@ from outlast import errors
 from outlast.app import Outlast
 from outlast.authoring.context import Context, RunIdentity
 from outlast.authoring.current import StepInfo, current_step
+from outlast.authoring.graph.builder import Graph, NodeOptions
+from outlast.authoring.graph.refs import ref
+from outlast.authoring.graph.workflow import GraphWorkflow
 from outlast.authoring.module import Module
 from outlast.authoring.options import CallOptions, StepOptions
 from outlast.authoring.step import FailedStep, Step
@@ -37,7 +40,10 @@ __all__ = [
     "Context",
     "Duration",
     "FailedStep",
+    "Graph",
+    "GraphWorkflow",
     "Module",
+    "NodeOptions",
     "Outlast",
     "Run",
     "RunIdentity",
@@ -58,5 +64,6 @@ __all__ = [
     "current_step",
     "exponential",
     "fixed",
+    "ref",
 ]
 __all__ += errors.__all__

@@ -90,7 +90,7 @@ def is_module(name: str) -> bool:
 
 def test_importing_outlast_loads_no_extra() -> None:
     """`import outlast` works, and stays quick, without any optional dependency."""
-    extras = ["asyncpg", "greenlet", "rich", "click", "pydantic", "attrs", "uvloop", "opentelemetry"]
+    extras = ["asyncpg", "greenlet", "rich", "click", "pydantic", "attrs", "uvloop", "opentelemetry", "yaml"]
     code = f"import sys, outlast; print([name for name in {extras} if name in sys.modules])"
     done = subprocess.run(
         [sys.executable, "-c", code], cwd=ROOT / "src", capture_output=True, text=True, check=True, timeout=30

@@ -27,7 +27,9 @@ CLASSES: dict[str, tuple[str, ...]] = {
     "Outlast": (
         *("start", "get_run", "runs", "prune", "workers", "worker", "work_until_idle", "run_sync", "asgi", "executor"),
     ),
-    "Module": ("step", "workflow", "include"),
+    "Module": ("step", "workflow", "graph", "graph_from", "include"),
+    "Graph": ("node", "workflow", "output", "define", "to_json"),
+    "GraphWorkflow": ("graph", "definition", "to_json"),
     "Step": ("options", "fn"),
     "Workflow": ("fn",),
     "Context": (
@@ -41,6 +43,7 @@ RECORDS = (
     *(
         "StepOptions",
         "CallOptions",
+        "NodeOptions",
         "StartOptions",
         "FailedStep",
         "RunIdentity",

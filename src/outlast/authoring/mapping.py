@@ -1,4 +1,4 @@
-"""`ctx.map`: many calls of one step, a bounded number of them at a time. Layer: authoring.
+"""`ctx.map`: many calls of one step, a bounded number of them at a time; and tasks that end together. Layer: authoring.
 
 What always holds: results come in the order of the items, items are taken from their iterable one by one and only when
 a call of them can begin, and the cost per item is the same for ten and for a million.
@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Coroutine, Iterable, Sized
-from typing import Any, TypeVar
+from typing import Any, TypeAlias, TypeVar
 
 from outlast.authoring.exceptions import encode_error, to_step_failed
 from outlast.core.calls import STEP_MARK
 from outlast.errors import DefinitionError, InvalidDefinition, StepFailed
 
-__all__ = ["collect_failure", "run_map"]
+__all__ = ["Spawn", "collect_failure", "run_map", "run_together"]
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -35,30 +35,55 @@ async def run_map(
     _check(items, limit)
     waiting = iter(items)
     results: list[R] = []
-    failures: list[BaseException] = []
 
     async def work() -> None:
         # One of these per call that may be open, not one per item: a task costs more than a step's whole bookkeeping.
+        for item in waiting:
+            place = len(results)
+            results.append(None)  # type: ignore[arg-type]  # taken; this worker fills it
+            try:
+                results[place] = await step(item)
+            except Exception as error:
+                if collect is None:
+                    raise
+                results[place] = collect(error)
+
+    workers = min(limit, len(items)) if isinstance(items, Sized) else limit
+
+    def begin(spawn: Spawn) -> None:
+        for _ in range(workers):
+            spawn(work)
+
+    await run_together(begin)
+    return results
+
+
+Spawn: TypeAlias = Callable[[Callable[[], Coroutine[Any, Any, None]]], object]
+"""Starts an async function as a task beside the others."""
+
+
+async def run_together(begin: Callable[[Spawn], None]) -> None:
+    """Run what `begin` spawns, and what that spawns, until all has ended.
+
+    The first error cancels the others and, when they have ended, is raised itself, not in a group.
+    """
+    failures: list[BaseException] = []
+
+    async def watch(work: Callable[[], Coroutine[Any, Any, None]]) -> None:
         try:
-            for item in waiting:
-                place = len(results)
-                results.append(None)  # type: ignore[arg-type]  # taken; this worker fills it
-                try:
-                    results[place] = await step(item)
-                except Exception as error:
-                    if collect is None:
-                        raise
-                    results[place] = collect(error)
+            await work()
         except BaseException as error:
-            # Also a cancel: one that comes from the step itself would end this worker, and nobody would hear of it.
+            # Also a cancel: one that comes from a step itself would end this task, and nobody would hear of it.
             failures.append(error)
             raise
 
-    workers = min(limit, len(items)) if isinstance(items, Sized) else limit
     try:
         async with asyncio.TaskGroup() as group:
-            for _ in range(workers):
-                group.create_task(work())
+            try:
+                begin(lambda work: group.create_task(watch(work)))
+            except Exception as error:
+                failures.append(error)
+                raise
     except BaseExceptionGroup:
         if not failures:
             raise
@@ -69,7 +94,6 @@ async def run_map(
             raise first  # here, where no group is being handled that would become its context
         finally:
             del first  # its traceback holds this frame
-    return results
 
 
 def collect_failure(error: Exception) -> StepFailed:

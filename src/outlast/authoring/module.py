@@ -9,13 +9,20 @@ one function, and a second declaration of it is refused where it is made, naming
 from __future__ import annotations
 
 from collections.abc import Callable, Coroutine, Iterator, Mapping
+from pathlib import Path
 from typing import Any, Concatenate, ParamSpec, Protocol, TypeAlias, TypeVar, Unpack, overload
 
 from outlast.authoring.context import Context
 from outlast.authoring.declaration import check_function, is_nested, place_of
+from outlast.authoring.graph.builder import Graph, define_graph
+from outlast.authoring.graph.files import read_graph
+from outlast.authoring.graph.matching import check_calls
+from outlast.authoring.graph.workflow import GraphWorkflow
 from outlast.authoring.options import StepOptions
 from outlast.authoring.step import Step
 from outlast.authoring.workflow import Workflow
+from outlast.core.graph.compiling import compile_graph
+from outlast.core.graph.definition import GraphDefinition
 from outlast.core.keys import check_step_name
 from outlast.errors import InvalidDefinition
 
@@ -88,6 +95,33 @@ class Module:
         if fn is None:
             return lambda fn: self._declare_workflow(fn, name, version)
         return self._declare_workflow(fn, name, version)
+
+    def graph(self, graph: Graph | GraphDefinition | Mapping[str, Any], /) -> GraphWorkflow:
+        """Make a graph a workflow: one built with `Graph`, or as the data that JSON or YAML would hold.
+
+        Whatever is wrong with it is told at once, with node and field; whether its functions exist, when it is started.
+        The same graph again gives the same workflow. Raises InvalidDefinition or InvalidName.
+        """
+        return self._declare_graph(define_graph(graph), "", graph.calls if isinstance(graph, Graph) else {})
+
+    def graph_from(self, source: str | Path | Mapping[str, Any], /) -> GraphWorkflow:
+        """The same from a file, `.json`, `.yaml` or `.yml` (which needs `outlast[yaml]`), or from data.
+
+        Raises InvalidDefinition; OSError where the file cannot be read; ExtraMissing.
+        """
+        if isinstance(source, str | Path):
+            return self._declare_graph(read_graph(Path(source)), str(source), {})
+        return self.graph(source)
+
+    def _declare_graph(self, definition: GraphDefinition, source: str, calls: Mapping[str, Declared]) -> GraphWorkflow:
+        compiled = compile_graph(definition)
+        check_calls(compiled, calls, self)
+        workflow = GraphWorkflow(compiled, self._full(compiled.name), home=self.name, source=source)
+        known = self._functions.get(workflow.name)
+        if isinstance(known, GraphWorkflow) and known.version == workflow.version:
+            return known
+        self._add({workflow.name: workflow})
+        return workflow
 
     def _declare_step(self, fn: Any, name: str | None, options: dict[str, Any]) -> Step[..., Any]:
         _check_undeclared(fn)
@@ -169,8 +203,8 @@ def _check_undeclared(fn: object) -> None:
 def _check_same(old: Declared, new: Declared) -> None:
     if old is not new and not _is_reloaded(old.fn, new.fn):
         problem = f"There are two functions called {new.name!r}"
-        fix = f"The other one is {place_of(old.fn)}. Give one of them another name=."
-        raise InvalidDefinition(problem, place_of(new.fn), fix)
+        fix = f"The other one is {old.place}. Give one of them another name=."
+        raise InvalidDefinition(problem, new.place, fix)
 
 
 def _is_reloaded(old: Callable[..., Any], new: Callable[..., Any]) -> bool:

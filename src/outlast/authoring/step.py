@@ -201,6 +201,11 @@ class Step(Generic[P, R]):
         """The function itself, undecorated."""
         return self.function.fn
 
+    @property
+    def place(self) -> str:
+        """Where it stands in the source, for messages."""
+        return self.function.place
+
     def options(self, **changes: Unpack[CallOptions]) -> Step[P, R]:
         """The same step, tuned: `await charge.options(retries=1, name="second try")(order)`. See `CallOptions`.
 

@@ -25,6 +25,8 @@ from outlast.core.loop import running_body_loop
 from outlast.errors import NotInBody
 
 if TYPE_CHECKING:
+    from outlast.authoring.module import Module
+    from outlast.core.graph.compiling import CompiledGraph
     from outlast.core.machine import Machine
     from outlast.core.unwinding import Undoable
 
@@ -84,11 +86,19 @@ class Workflow(Generic[P, R]):
         return self._fn
 
     @property
+    def graph(self) -> CompiledGraph | None:
+        """What it walks, if it is a graph (`GraphWorkflow`)."""
+        return None
+
+    @property
     def place(self) -> str:
         """Where it stands in the source, for messages."""
         return place_of(self._fn)
 
     # --- what the app and the engine call -----------------------------------------------------------------------------
+
+    def check(self, registry: Module) -> None:
+        """That a run of it can be started with what `registry` knows; a body's code is only known by running it."""
 
     def encode_input(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bytes:
         """The input of a run that is about to start, as JSON by parameter name.

@@ -13,6 +13,7 @@
     ├── RunError                     this run; others are fine
     │   ├── RunNotFound · RunExists · RunConflict · RunEnded · RunNotEnded · RunNotFailed · WaitNotFound
     │   ├── RunFailed · RunCancelled · RunSuspended
+    │   ├── GraphFailed              a graph met a value it can do nothing with
     │   ├── NonDeterminism · VersionConflict · VersionNotFound · Poisoned
     │   ├── StepFailed · StepLeaseExpired · StepInterrupted
     │   ├── StepTimeout · HeartbeatTimeout                             (also TimeoutError)
@@ -52,6 +53,7 @@ from outlast.errors.definition import (
 )
 from outlast.errors.described import OutlastError
 from outlast.errors.run import (
+    GraphFailed,
     NonDeterminism,
     Poisoned,
     RunCancelled,
@@ -112,6 +114,7 @@ __all__ = [
     "ExtraMissing",
     "Fenced",
     "FunctionNotFound",
+    "GraphFailed",
     "HeartbeatTimeout",
     "InboxFull",
     "InvalidDefinition",

@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 __all__ = [
+    "GraphFailed",
     "NonDeterminism",
     "Poisoned",
     "RunCancelled",
@@ -147,6 +148,23 @@ class RunSuspended(RunError):
     id: str
     reason: str  # a code (BODY_SPINS, VERSION_CONFLICT) or a gate's reason
     detail: str = ""
+
+
+class GraphFailed(RunError):
+    """A graph met a value it can do nothing with: a list that is none, a key without a case, a node once too often."""
+
+    code = "GRAPH_FAILED"
+    template = "{problem}", "graph {graph!r}, node {node!r}, {field}", "{fix}"
+    problem: str
+    graph: str
+    node: str  # empty for the graph's output
+    field: str
+    fix: str
+
+    def parts(self) -> tuple[str, str, str]:
+        """What happened, to what, and what to do: the output is no node's."""
+        what, where, todo = super().parts()
+        return what, where if self.node else f"graph {self.graph!r}, {self.field}", todo
 
 
 class NonDeterminism(RunError):
