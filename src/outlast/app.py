@@ -165,7 +165,6 @@ class Outlast(Module):
         """
         engine = self._here("app.start()")
         known = self._known_workflow(workflow)
-        known.check(self)
         start = check_start(**options)
         uid, name = await engine.start(known, known.encode_input(args, {}), start)
         return Run(self._here, uid, name, known.name, known)

@@ -57,6 +57,7 @@ class Starter:
 
     async def start(self, workflow: Workflow[..., object], input: bytes, start: Start) -> tuple[str, str]:
         """See `Engine.start`."""
+        workflow.check(self._engine.registry)
         now = self._engine.clock.now_us()
         uid = new_uid(now)
         started = RunStarted(
