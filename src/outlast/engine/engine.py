@@ -133,8 +133,8 @@ class Engine:
     async def start(self, workflow: Workflow[..., object], input: bytes, start: Start) -> tuple[str, str]:
         """Commit the run's row and its entry 0; gives (uid, id). Once it returns, the run will happen.
 
-        Raises RunExists (on_conflict="raise", or "restart" of a run that has not ended) and RunConflict; InvalidDefinition
-        for a graph whose functions are not there, or do not fit.
+        Raises RunExists (on_conflict="raise", or "restart" of a run that has not ended) and RunConflict;
+        InvalidDefinition for a graph whose functions are not there, or do not fit.
         """
         return await self._starter.start(workflow, input, start)
 
