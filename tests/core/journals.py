@@ -10,8 +10,11 @@ from msgspec import Raw
 from outlast.core.events import (
     AttemptStarted,
     CancelRequested,
+    DecisionJudged,
+    DecisionMade,
     ErrorRecord,
     Event,
+    GateOpened,
     MilestoneReached,
     PatchApplied,
     RunCancelled,
@@ -22,6 +25,9 @@ from outlast.core.events import (
     RunStarted,
     RunSuspended,
     RunTakenOver,
+    SignalReceived,
+    SignalRefused,
+    SignalTaken,
     SleepStarted,
     StateSet,
     StepCancelled,
@@ -33,9 +39,12 @@ from outlast.core.events import (
     StepStarted,
     StepSucceeded,
     TimerFired,
+    WaitCancelled,
+    WaitStarted,
 )
 from outlast.core.fold import fold
 from outlast.core.reopening import find_cut
+from outlast.core.waits.events import Judgement, WaitKind
 
 NO = ErrorRecord("ValueError", "no")
 STARTED = RunStarted(100, "u-1", "A-17", "fulfil", "v1", Raw(b'{"n":1}'), 7, "3.11", trace="00-aa-bb-01", user="ada")
@@ -101,7 +110,7 @@ class Author:
             if self.given_up:
                 key, attempt = self.given_up.popitem()
                 self.put(StepSettled(self.now, key, attempt, value=Raw(b"9")))
-        elif view.status == "suspended":
+        elif view.suspension is not None:
             self.put(RunResumed(self.now, "m", "BODY_SPINS"))
         else:
             self.put(*self.work(view))
@@ -109,7 +118,9 @@ class Author:
     def work(self, view) -> list[Event]:
         begun = [step for step in view.steps.values() if step.status == "started"]
         idle = [step for step in view.steps.values() if step.status in {"pending", "retrying"}]
-        choice = self.draw.randrange(12)
+        choice = self.draw.randrange(14)
+        if choice > 11:
+            return self.wait(view)
         if choice < 3 and begun:
             return self.end(self.draw.choice(begun))
         if choice < 5 and idle:
@@ -134,6 +145,23 @@ class Author:
             end = self.draw.choice([RunCompleted(Raw(b"0")), RunFailed(NO, failed[:1]), RunCancelled("enough")])
             return [*cancelled, end]
         return self.ask(view)
+
+    def wait(self, view) -> list[Event]:
+        """A wait begins, something comes for one, or it ends."""
+        if not view.waits or self.draw.random() < 0.3:
+            self.timers += 1
+            kind = self.draw.choice(list(WaitKind))
+            return [WaitStarted(f"w{self.timers}", kind, f"w{self.timers}", self.timers, self.now + 500)]
+        wait, message = self.draw.choice(list(view.waits.values())), f"m{self.now}"
+        if self.draw.random() < 0.3:
+            return [self.draw.choice([WaitCancelled(wait.key), TimerFired(self.now, wait.timer, wait.deadline)])]
+        if wait.kind is WaitKind.GATE:
+            return [GateOpened(self.now, message, wait.key)]
+        if wait.kind is WaitKind.SIGNAL:
+            came = SignalReceived(self.now, message, wait.name, Raw(b"1"), self.now)
+            return [came, self.draw.choice([SignalTaken(wait.key, message), SignalRefused(message, wait.name, "no")])]
+        made = DecisionMade(self.now, message, wait.key, Raw(b"1"), "bob", sent_at=self.now)
+        return [made, DecisionJudged(message, wait.key, self.draw.choice(list(Judgement)))]
 
     def end(self, step) -> list[Event]:
         began = self.now - 1

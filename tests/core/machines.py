@@ -62,8 +62,8 @@ async def step(machine: Machine, name: str, *arguments: object, kind: str = "ste
     return msgspec.json.decode(outcome)
 
 
-def make_machine(body: Body, *, at: int = START_US) -> Machine:
-    started = RunStarted(at, "uid-1", "run-1", "work", "v1", msgspec.Raw(b"null"), 7, "3.11")
+def make_machine(body: Body, *, at: int = START_US, user: str | None = None) -> Machine:
+    started = RunStarted(at, "uid-1", "run-1", "work", "v1", msgspec.Raw(b"null"), 7, "3.11", user=user)
     return Machine(started, body, lambda error: ErrorRecord(type(error).__name__, str(error)))
 
 
@@ -91,9 +91,9 @@ def fire(machine: Machine) -> TimerFired:
 class Recorder:
     """Feeds a machine and keeps the journal that comes of it."""
 
-    def __init__(self, body: Body) -> None:
+    def __init__(self, body: Body, *, user: str | None = None) -> None:
         self.body = body
-        self.machine = make_machine(body)
+        self.machine = make_machine(body, user=user)
         self.journal: list[Event] = [self.machine.started, *self.machine.begin()]
 
     def feed(self, *stimuli: Any) -> Recorder:
@@ -110,7 +110,7 @@ class Recorder:
 
 def replay(body: Body, journal: list[Any]) -> tuple[Machine, list[Any]]:
     """A fresh machine fed the whole journal, and the commands it asks for beyond it."""
-    machine = make_machine(body)
+    machine = make_machine(body, user=journal[0].user)
     feeding = Replay(machine, journal)
     while feeding.advance(1000):
         pass

@@ -11,7 +11,9 @@ from outlast.core.attempts import OpenSteps
 from outlast.core.events import (
     AttemptStarted,
     CancelRequested,
+    DecisionJudged,
     ErrorRecord,
+    GateOpened,
     MilestoneReached,
     RunCancelled,
     RunCompleted,
@@ -31,11 +33,15 @@ from outlast.core.events import (
     StepStarted,
     StepSucceeded,
     TimerFired,
+    WaitCancelled,
+    WaitStarted,
 )
 from outlast.core.fold import Fold, fold
 from outlast.core.reopening import splice
 from outlast.core.states import RunStatus, is_legal
 from outlast.core.view import RunView
+from outlast.core.waits.book import OpenWaits
+from outlast.core.waits.events import Judgement, WaitKind
 from tests.core.journals import NO, STARTED, call, journal, random_journal, view_of
 
 BOOM = ErrorRecord("ValueError", "boom")
@@ -251,7 +257,7 @@ def test_the_picture_is_the_same_however_the_journal_is_cut(seed):
     for page, events in pages:
         for event in events:
             folding.apply(event, page.at)
-    assert folding.view == fold(pages)
+    assert folding.picture() == fold(pages)
     assert folding.view.seq == sum(len(events) for _, events in pages) - 1
 
 
@@ -263,7 +269,7 @@ def test_every_change_of_status_is_one_of_the_table(seed):
     for page, events in random_journal(seed):
         for event in events:
             folding.apply(event, page.at)
-            status = folding.view.status
+            status = folding.picture().status
             assert status is not None
             claimed = RunStatus.RUNNING if before is RunStatus.QUEUED and status is not before else before
             assert claimed is None or is_legal(claimed, status), f"{before} to {status} by {event}"
@@ -278,7 +284,9 @@ def test_what_people_see_open_is_what_the_engine_has_open(seed):
     last = max((number for number, event in enumerate(events) if isinstance(event, RunReopened)), default=0)
     book = OpenSteps()
     book.note_highest(events[:last])
+    waits = OpenWaits()
     for event in splice(events):
+        waits.apply(event, 0)
         book.apply(event)
     view = fold(pages)
     if not view.is_ended:
@@ -286,6 +294,7 @@ def test_what_people_see_open_is_what_the_engine_has_open(seed):
         assert seen == {key: (step.attempt, step.retry_at) for key, step in book.items()}
         begun = {step.key for step in view.steps.values() if step.status == "started"}
         assert begun == {key for key, step in book.items() if step.is_begun}
+        assert list(view.waits) == list(waits)
 
 
 @given(seed=seeds)
@@ -313,3 +322,32 @@ def test_a_journal_that_makes_no_sense_has_a_picture_all_the_same():
     view = fold(journal(*strange))
     assert list(view.steps) == ["y"]
     assert view.seq == 6
+
+
+# SPEC R1
+def test_a_gate_with_no_step_beside_it_suspends_the_run():
+    """A signal does not, a sleep beside it changes nothing, a step does; when the gate opens the run is running."""
+    paid = WaitStarted("paid", WaitKind.SIGNAL, "paid")
+    look = WaitStarted("look", WaitKind.GATE, "look", 4, 900)
+    for events, status, waiting_on in [
+        ([paid], "running", "signal paid"),
+        ([paid, look], "suspended", "gate look"),
+        ([look, SleepStarted(1, 5)], "suspended", "gate look"),
+        ([look, call("a")], "running", "step a"),
+        ([look, call("a"), StepSucceeded(150, "a", 1, Raw(b"1"))], "suspended", "gate look"),
+        ([paid, look, GateOpened(150, "m", "look")], "running", "signal paid"),
+        ([look, TimerFired(900, 4, 900)], "running", "timer"),
+        ([look, WaitCancelled("look")], "running", "timer"),
+        ([look, RunSuspended(1, "BODY_SPINS", "why")], "suspended", "BODY_SPINS"),
+        ([look, RunCompleted(Raw(b"1"))], "completed", ""),
+    ]:
+        view = view_of(STARTED, events)
+        assert (view.status, view.waiting_on) == (status, waiting_on), events
+
+
+def test_open_waits_are_shown_until_they_end():
+    """With their deadlines and policies; an accepted decision ends an approval, a refused one does not."""
+    ask = WaitStarted("ship?", WaitKind.APPROVAL, "ship?", 4, 900, Raw(b'{"scope":"ship"}'))
+    (wait,) = view_of(STARTED, [ask, DecisionJudged("m", "ship?", Judgement.FORBIDDEN, "no")]).waits.values()
+    assert (wait.opened_at, wait.deadline, bytes(wait.policy)) == (200, 900, b'{"scope":"ship"}')
+    assert view_of(STARTED, [ask, DecisionJudged("m", "ship?", Judgement.ACCEPTED)]).waits == {}

@@ -15,9 +15,12 @@ from outlast.core.events import (
     CancelRequested,
     ChildCancelled,
     ChildSignalled,
+    DecisionJudged,
+    DecisionMade,
     EffectKept,
     ErrorRecord,
     Event,
+    GateOpened,
     MilestoneReached,
     PatchApplied,
     RunCancelled,
@@ -29,6 +32,9 @@ from outlast.core.events import (
     RunResumed,
     RunSuspended,
     RunTakenOver,
+    SignalReceived,
+    SignalRefused,
+    SignalTaken,
     SleepCancelled,
     SleepStarted,
     StateSet,
@@ -43,10 +49,13 @@ from outlast.core.events import (
     TimerFired,
     UndoRegistered,
     UnwindStarted,
+    WaitCancelled,
+    WaitStarted,
 )
 from outlast.core.fold import fold
 from outlast.core.history import list_attempts
 from outlast.core.timeline import Timeline, state_at, tell
+from outlast.core.waits.events import Judgement, WaitKind
 from tests.core.journals import STARTED, Page, call, journal, random_journal
 
 BOOM = ErrorRecord("ValueError", "boom")
@@ -111,6 +120,15 @@ ONE_EACH = [
     (SleepStarted(1, 5), "sleeping"),
     (SleepCancelled(1), "sleep_cancelled"),
     (TimerFired(1, 1, 1), "timer"),
+    (WaitStarted("ship?", WaitKind.APPROVAL, "ship?", 1, 5), "waiting"),
+    (WaitCancelled("ship?"), "wait_cancelled"),
+    (SignalReceived(1, "m", "paid", Raw(b"1"), 1), "signalled"),
+    (SignalTaken("paid", "m"), "taken"),
+    (SignalRefused("m", "paid", "expected a number"), "set_aside"),
+    (DecisionMade(1, "m", "ship?", Raw(b"1"), "bob"), "decided"),
+    (DecisionJudged("m", "ship?", Judgement.ACCEPTED), "accepted"),
+    (DecisionJudged("m", "ship?", Judgement.EXPIRED, "it expired"), "refused"),
+    (GateOpened(1, "m", "look"), "opened"),
     (StateSet("k", Raw(b"1")), "state"),
     (MilestoneReached("m"), "milestone"),
     (PatchApplied("p"), "patched"),

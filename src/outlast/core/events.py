@@ -3,7 +3,7 @@
 An *entry* is a batch of events that landed together. Events come in three kinds, and the kind decides how a replay
 treats them:
 
-- A *stimulus* moves the body: a step's outcome, a timer, a cancel. It carries its own time, `at`.
+- A *stimulus* moves the body: a step's outcome, a timer, a cancel, a signal. It carries its own time, `at`.
 - A *command* is what the body asked for in answer to the stimulus before it. A replay runs the body again and compares
   what it asks for with the commands on record, in order.
 - A *note* is the engine's bookkeeping: later attempts, takeovers, suspensions. A replay does not compare notes.
@@ -38,6 +38,16 @@ from outlast.core.steps import (
     StepSucceeded,
     UndoRegistered,
 )
+from outlast.core.waits.events import (
+    DecisionJudged,
+    DecisionMade,
+    GateOpened,
+    SignalReceived,
+    SignalRefused,
+    SignalTaken,
+    WaitCancelled,
+    WaitStarted,
+)
 
 __all__ = [
     "ELSEWHERE",
@@ -48,9 +58,12 @@ __all__ = [
     "ChildCancelled",
     "ChildSignalled",
     "Command",
+    "DecisionJudged",
+    "DecisionMade",
     "EffectKept",
     "ErrorRecord",
     "Event",
+    "GateOpened",
     "MilestoneReached",
     "PatchApplied",
     "RunCancelled",
@@ -64,6 +77,9 @@ __all__ = [
     "RunStarted",
     "RunSuspended",
     "RunTakenOver",
+    "SignalReceived",
+    "SignalRefused",
+    "SignalTaken",
     "SleepCancelled",
     "SleepStarted",
     "StateSet",
@@ -80,6 +96,8 @@ __all__ = [
     "TimerFired",
     "UndoRegistered",
     "UnwindStarted",
+    "WaitCancelled",
+    "WaitStarted",
     "decode_events",
     "encode_events",
     "is_command",
@@ -107,6 +125,8 @@ class RunStarted(EventShape, frozen=True):
     attributes: msgspec.Raw = NOTHING
     due: int = 0
     """When it may begin, for a run that was started for later."""
+    deadline: int | None = None
+    """When it is cancelled if it has not ended (`start(timeout=…)`)."""
     parent: str = ""
     """uid of the run whose body started it; "" for one that was started from outside."""
     parent_key: str = ""
@@ -250,7 +270,16 @@ class RunResumed(EventShape, frozen=True):
 
 
 Stimulus: TypeAlias = (
-    StepSucceeded | StepFailed | StepSettled | StepsSettled | TimerFired | CancelRequested | RunReopened
+    StepSucceeded
+    | StepFailed
+    | StepSettled
+    | StepsSettled
+    | TimerFired
+    | CancelRequested
+    | SignalReceived
+    | DecisionMade
+    | GateOpened
+    | RunReopened
 )
 Command: TypeAlias = (
     StepStarted
@@ -258,6 +287,11 @@ Command: TypeAlias = (
     | StepCancelled
     | SleepStarted
     | SleepCancelled
+    | WaitStarted
+    | WaitCancelled
+    | SignalTaken
+    | SignalRefused
+    | DecisionJudged
     | StateSet
     | MilestoneReached
     | PatchApplied

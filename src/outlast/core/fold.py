@@ -13,7 +13,10 @@ from typing import Any, ClassVar, Protocol
 from outlast.core.events import (
     AttemptStarted,
     CancelRequested,
+    DecisionJudged,
+    DecisionMade,
     Event,
+    GateOpened,
     MilestoneReached,
     RunCancelled,
     RunCompensated,
@@ -25,6 +28,8 @@ from outlast.core.events import (
     RunStarted,
     RunSuspended,
     RunTakenOver,
+    SignalReceived,
+    SignalTaken,
     SleepCancelled,
     SleepStarted,
     StateSet,
@@ -37,6 +42,8 @@ from outlast.core.events import (
     StepSucceeded,
     TimerFired,
     UnwindStarted,
+    WaitCancelled,
+    WaitStarted,
 )
 from outlast.core.reopening import UNWIND, Reopening, splice
 from outlast.core.states import RunStatus, StepStatus
@@ -69,7 +76,7 @@ def fold(journal: Journal) -> RunView:
     for entry, events in journal:
         for event in events:
             folding.apply(event, entry.at)
-    return folding.view
+    return folding.picture()
 
 
 def time_of(event: Event | Reopening, written_at: int) -> int:
@@ -93,6 +100,11 @@ class Fold:
         """Every success ever recorded. There is one for a key at most (invariant 4)."""
         self._facts: dict[str, StepView] = {}
         """Those of them from behind the cut that the body has not asked for again."""
+
+    def picture(self) -> RunView:
+        """The view, to be read: what takes a look at all of it is settled now and not at each event."""
+        self.view.settle_status()
+        return self.view
 
     def apply(self, event: Event, at: int) -> None:
         """Take the next event of the run, from an entry that was written `at`."""
@@ -200,8 +212,16 @@ class Fold:
         self.view.sleeps[event.timer] = event.until
 
     def _take_timer_fired(self, event: TimerFired) -> None:
+        self._take_wait(event)
         self.view.recoveries = 0
         self.view.sleeps.pop(event.timer, None)
+
+    def _take_wait(self, event: Event) -> None:
+        self.view.waits.apply(event, self.view.at)
+
+    def _take_mail(self, event: SignalReceived | DecisionMade | GateOpened) -> None:
+        self.view.recoveries = 0
+        self._take_wait(event)
 
     def _take_state_set(self, event: StateSet) -> None:
         self.view.state[event.key] = event.value
@@ -268,6 +288,7 @@ class Fold:
         view = self.view
         view.status, view.suspension, view.finished_at, view.recoveries = status, None, view.at, 0
         view.sleeps.clear()
+        view.waits.clear()
         for step in view.steps.values():
             if step.is_open:
                 step.status, step.ended_at, step.retry_at = StepStatus.CANCELLED, view.at, None
@@ -275,6 +296,7 @@ class Fold:
     def _take_reopening(self, reopening: Reopening) -> None:
         """Facts answer the steps that the body waits for; other facts wait for the body. What is left begins anew."""
         self.view.status = RunStatus.QUEUED
+        self.view.waits.apply(reopening, reopening.at)
         self._bases = dict(self._highest)
         self._facts = {key: self._successes[key] for key in reopening.facts if key in self._successes}
         for key, step in self.view.steps.items():
@@ -298,6 +320,13 @@ class Fold:
         SleepCancelled: _take_sleep_cancelled,
         SleepStarted: _take_sleep_started,
         TimerFired: _take_timer_fired,
+        WaitStarted: _take_wait,
+        WaitCancelled: _take_wait,
+        SignalTaken: _take_wait,
+        DecisionJudged: _take_wait,
+        SignalReceived: _take_mail,
+        DecisionMade: _take_mail,
+        GateOpened: _take_mail,
         StateSet: _take_state_set,
         MilestoneReached: _take_milestone,
         RunTakenOver: _take_taken_over,

@@ -18,14 +18,17 @@ from outlast.core.calls import find_failed_steps
 from outlast.core.events import (
     CancelRequested,
     Command,
+    DecisionMade,
     ErrorRecord,
     Event,
+    GateOpened,
     RunCancelled,
     RunCompleted,
     RunFailed,
     RunOutcome,
     RunReopened,
     RunStarted,
+    SignalReceived,
     StepFailed,
     StepReused,
     StepSettled,
@@ -34,6 +37,7 @@ from outlast.core.events import (
     StepSucceeded,
     Stimulus,
     TimerFired,
+    WaitStarted,
 )
 from outlast.core.loop import BodyTask, BodyTimer
 from outlast.core.reopening import Reopening
@@ -104,6 +108,8 @@ class Machine(Requests):
         elif type(stimulus) is StepsSettled:
             self._given_up.clear()
             self._conclude_settled()
+        elif isinstance(stimulus, SignalReceived | DecisionMade | GateOpened):
+            self.waits.feed(stimulus)
         elif type(stimulus) is RunReopened:
             self._decided = self.outcome = None
             self._unwind()
@@ -119,6 +125,7 @@ class Machine(Requests):
             if pending is not None and not pending.future.done():
                 del self._facts[key]
                 pending.future.set_result(fact.value)
+        self.waits.keep(reopening.mail)
         return self._settle()
 
     def next_timer(self) -> BodyTimer | None:
@@ -127,8 +134,9 @@ class Machine(Requests):
 
     @property
     def is_stuck(self) -> bool:
-        """Nothing can ever move this body again: it waits for no step and no timer, and is not done."""
-        return not (self.outcome or self.pending or self.is_settling) and self.loop.next_timer() is None
+        """Nothing can ever move this body again: it waits for no step, nobody and no timer, and is not done."""
+        is_open = self.outcome or self.pending or self.waits.open or self.is_settling
+        return not is_open and self.loop.next_timer() is None
 
     def evict(self) -> int:
         """Drop the body without effect in the world (LOOP §3). Gives how many coroutines would not die."""
@@ -137,6 +145,7 @@ class Machine(Requests):
         self._facts.clear()
         self._held.clear()
         self._commands.clear()
+        self.waits.clear()
         self._root = None
         return stuck
 
@@ -205,6 +214,7 @@ class Machine(Requests):
         self._decided = outcome
         for pending in list(self.pending.values()):
             self.give_up(pending)
+        self.waits.give_up_all()
         self._held.clear()
         self._closing.clear()
         now_us = self.loop.now_us
@@ -310,5 +320,7 @@ def describe(event: Event | Reopening) -> str:
         arguments = bytes(event.arguments).decode(errors="replace")
         shown = arguments if len(arguments) <= 300 else f"{arguments[:300]}…"
         return f"{event.kind} {event.key!r} = {event.function}({shown})"
+    if isinstance(event, WaitStarted):
+        return f"{event.kind} {event.name!r}, as {event.key!r}"
     fields = ", ".join(f"{name}={getattr(event, name)!r}" for name in event.__struct_fields__)
     return f"{type(event).__name__}({fields})"[:400]

@@ -1,8 +1,9 @@
 """What a `retry()` keeps of a journal. Layer: core.
 
 `RunReopened(cut=n)` says: events before number n stand, in their order; of those behind it only the recorded successes
-do, as facts by step key. Everything else behind the cut (failures, cancelled steps, handler steps, fired timers) is as
-if it had not been, but for the numbers of attempts, which never begin anew: an attempt's id must not be used twice.
+do, as facts by step key, and what people sent: signals, decisions, opened gates. Everything else behind the cut
+(failures, cancelled steps, handler steps, fired timers) is as if it had not been, but for the numbers of attempts,
+which never begin anew: an attempt's id must not be used twice.
 """
 
 from __future__ import annotations
@@ -14,10 +15,13 @@ import msgspec
 
 from outlast.core.events import (
     CancelRequested,
+    DecisionMade,
     Event,
+    GateOpened,
     RunFailed,
     RunReopened,
     RunStarted,
+    SignalReceived,
     StepFailed,
     StepReused,
     StepSettled,
@@ -59,6 +63,8 @@ class Reopening(msgspec.Struct, frozen=True):
     at: int
     facts: dict[str, Fact]
     """By key, in the order in which they were recorded."""
+    mail: tuple[SignalReceived | DecisionMade | GateOpened, ...] = ()
+    """What came from outside, in order. It was acknowledged, so nobody sends it again."""
 
 
 def find_cut(events: Sequence[Event]) -> int:
@@ -88,7 +94,8 @@ def is_stimulus(event: Event | Reopening) -> TypeGuard[Stimulus]:
     return kind in _STIMULI
 
 
-_STIMULI = frozenset({StepSucceeded, StepSettled, StepsSettled, TimerFired, CancelRequested, RunReopened})
+_MAIL = (SignalReceived, DecisionMade, GateOpened)
+_STIMULI = frozenset({StepSucceeded, StepSettled, StepsSettled, TimerFired, CancelRequested, RunReopened, *_MAIL})
 """All but a step's failure, which moves the body only when it is final. A spliced journal has no `RunReopened` but by
 `unwind`."""
 
@@ -102,7 +109,7 @@ def splice(events: Iterable[Event]) -> list[Event | Reopening]:
         if isinstance(event, RunReopened) and event.kind != UNWIND:
             dropped = [old for at, old in kept if at >= event.cut]
             kept = [(at, old) for at, old in kept if at < event.cut]
-            kept.append((number, Reopening(event.at, _facts_of(dropped, calls, values))))
+            kept.append((number, Reopening(event.at, _facts_of(dropped, calls, values), _mail_of(dropped))))
             continue
         if isinstance(event, StepStarted | StepReused):
             calls[event.key] = event
@@ -127,3 +134,14 @@ def _facts_of(
             undo = call.undo if call.kind != "child" or success.undoable else ""
             facts[event.key] = Fact(call.function, call.kind, bytes(call.arguments), success.value, undo)
     return facts
+
+
+def _mail_of(dropped: Sequence[Event | Reopening]) -> tuple[SignalReceived | DecisionMade | GateOpened, ...]:
+    """What came behind the cut, and what an earlier retry had kept there."""
+    mail: list[SignalReceived | DecisionMade | GateOpened] = []
+    for event in dropped:
+        if isinstance(event, Reopening):
+            mail += event.mail
+        elif isinstance(event, _MAIL):
+            mail.append(event)
+    return tuple(mail)

@@ -14,16 +14,19 @@ from collections.abc import Iterable
 from outlast.core.calls import StepCall
 from outlast.core.events import (
     Command,
+    DecisionJudged,
     Event,
     PatchApplied,
     RunCancelled,
     RunCompensated,
     RunCompensationFailed,
     RunFailed,
+    SignalRefused,
     StepReused,
     StepStarted,
     Stimulus,
     UnwindStarted,
+    WaitStarted,
     is_command,
 )
 from outlast.core.machine import Machine, describe
@@ -43,9 +46,9 @@ class Replay:
         self._groups = _group(events)
         self._asked: collections.deque[Command] = collections.deque()
         """Asked for by the body and not met on record yet."""
-        machine.recorded_patches = frozenset(
-            command.id for _, commands in self._groups for command in commands if type(command) is PatchApplied
-        )
+        recorded = [command for _, commands in self._groups for command in commands]
+        machine.recorded_patches = frozenset(command.id for command in recorded if type(command) is PatchApplied)
+        machine.waits.recorded = {command.key: command for command in recorded if type(command) is WaitStarted}
 
     def advance(self, most: int) -> bool:
         """Feed up to `most` stimuli; False: there are no more. Raises what `Machine.feed` raises."""
@@ -119,4 +122,15 @@ def _is_same(recorded: Command, asked: Command, calls: dict[str, StepCall]) -> b
         return recorded.keys == asked.keys
     if isinstance(recorded, RunFailed | RunCancelled | RunCompensated | RunCompensationFailed):
         return True  # an error's text and traceback may differ between deploys; that it ends so is what counts
+    compared = _COMPARED.get(type(recorded))
+    if compared is not None:
+        return all(getattr(recorded, name) == getattr(asked, name) for name in compared)
     return recorded == asked
+
+
+_COMPARED: dict[type, tuple[str, ...]] = {
+    WaitStarted: ("key", "kind", "name"),
+    SignalRefused: ("message",),
+    DecisionJudged: ("message", "key", "verdict"),
+}
+"""Fields that count; the others are texts, or are taken from the record itself."""

@@ -38,6 +38,7 @@ from outlast.core.keys import signal_id, take_key
 from outlast.core.loop import BodyFuture, BodyLoop
 from outlast.core.reopening import Fact
 from outlast.core.unwinding import Undoables
+from outlast.core.waits.body import Waits
 
 __all__ = ["Requests"]
 
@@ -55,6 +56,8 @@ class Requests:
         """Name of a function the body asked for that nobody here knows. Commands after it are not to be trusted."""
         self.cancel_reason: str | None = None
         self.undoables = Undoables()
+        self.waits = Waits(lambda: self.loop, self._emit, started.user)
+        """Signals, gates and approvals."""
         self.is_replaying = False
         """The body goes over what is on record: logs are quiet. Set by `core.replay`."""
         self.recorded_patches: frozenset[str] = frozenset()

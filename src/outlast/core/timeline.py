@@ -17,9 +17,12 @@ from outlast.core.events import (
     CancelRequested,
     ChildCancelled,
     ChildSignalled,
+    DecisionJudged,
+    DecisionMade,
     EffectKept,
     ErrorRecord,
     Event,
+    GateOpened,
     MilestoneReached,
     PatchApplied,
     RunCancelled,
@@ -32,6 +35,9 @@ from outlast.core.events import (
     RunStarted,
     RunSuspended,
     RunTakenOver,
+    SignalReceived,
+    SignalRefused,
+    SignalTaken,
     SleepCancelled,
     SleepStarted,
     StateSet,
@@ -47,10 +53,13 @@ from outlast.core.events import (
     TimerFired,
     UndoRegistered,
     UnwindStarted,
+    WaitCancelled,
+    WaitStarted,
 )
 from outlast.core.fold import Fold, Journal, Written, time_of
 from outlast.core.states import StepStatus
 from outlast.core.view import RunView
+from outlast.core.waits.events import Judgement
 
 __all__ = ["Item", "Kind", "Timeline", "state_at", "tell"]
 
@@ -76,6 +85,23 @@ class Kind(enum.StrEnum):
     SLEEP_CANCELLED = "sleep_cancelled"
     TIMER = "timer"
     """A timer of plain asyncio was due."""
+    WAITING = "waiting"
+    """For a signal, a gate or an approval: `name` is its key."""
+    WAIT_CANCELLED = "wait_cancelled"
+    EXPIRED = "expired"
+    """A wait's time was up."""
+    SIGNALLED = "signalled"
+    """A signal came."""
+    TAKEN = "taken"
+    """The body got the signal that it waited for."""
+    SET_ASIDE = "set_aside"
+    """A signal did not fit what its wait asks for."""
+    DECIDED = "decided"
+    """Somebody decides an approval; the next item says whether it counts."""
+    ACCEPTED = "accepted"
+    REFUSED = "refused"
+    OPENED = "opened"
+    """A person resumed a gate."""
     STATE = "state"
     MILESTONE = "milestone"
     PATCHED = "patched"
@@ -127,22 +153,31 @@ class Timeline:
     @property
     def view(self) -> RunView:
         """The run after what was told."""
-        return self._fold.view
+        return self._fold.picture()
 
     def tell(self, entry: Written, events: Sequence[Event]) -> list[Item]:
         """The next entry."""
         items = []
         for event in events:
-            sleeps = set(self.view.sleeps) if type(event) is TimerFired else ()
+            sleeps, wait = self._find_timed(event)
             self._fold.apply(event, entry.at)
-            view = self.view
+            view = self._fold.view
             kind, fields = _TELLERS[type(event)](event)
             if type(event) is StepStarted and view.steps[event.key].status is StepStatus.PENDING:
                 kind = Kind.PENDING
             elif type(event) is TimerFired and event.timer in sleeps:
                 kind = Kind.SLEPT
+            elif wait is not None:
+                kind, fields["name"] = Kind.EXPIRED, wait
             items.append(Item(view.seq, view.at, kind, entry.writer, **fields))
         return items
+
+    def _find_timed(self, event: Event) -> tuple[set[int], str | None]:
+        """What a timer may belong to, before it is told: the sleeps under way; the key of its wait."""
+        if type(event) is not TimerFired:
+            return set(), None
+        view = self._fold.view
+        return set(view.sleeps), next((key for key, wait in view.waits.items() if wait.timer == event.timer), None)
 
 
 def tell(journal: Journal) -> list[Item]:
@@ -160,11 +195,11 @@ def state_at(journal: Journal, *, seq: int | None = None, at: int | None = None)
     for entry, events in journal:
         for event in events:
             if seq is not None and folding.view.seq >= seq:
-                return folding.view
+                return folding.picture()
             if at is not None and max(folding.view.at, time_of(event, entry.at)) > at:
-                return folding.view
+                return folding.picture()
             folding.apply(event, entry.at)
-    return folding.view
+    return folding.picture()
 
 
 # --- what is told of each event ---------------------------------------------------------------------------------------
@@ -208,6 +243,21 @@ _TELLERS: dict[type, Callable[[Any], tuple[Kind, dict[str, Any]]]] = {
     SleepStarted: lambda event: (Kind.SLEEPING, {"until": event.until}),
     SleepCancelled: lambda _event: (Kind.SLEEP_CANCELLED, {}),
     TimerFired: lambda _event: (Kind.TIMER, {}),
+    WaitStarted: lambda event: (
+        Kind.WAITING,
+        {"name": event.key, "detail": f"{event.kind} {event.name}", "until": event.deadline},
+    ),
+    WaitCancelled: lambda event: (Kind.WAIT_CANCELLED, {"name": event.key}),
+    SignalReceived: lambda event: (Kind.SIGNALLED, {"name": event.name, "value": event.payload}),
+    SignalTaken: lambda event: (Kind.TAKEN, {"name": event.key}),
+    SignalRefused: lambda event: (Kind.SET_ASIDE, {"name": event.name, "detail": event.problem}),
+    DecisionMade: lambda event: (Kind.DECIDED, {"name": event.name, "value": event.value, "detail": event.user}),
+    DecisionJudged: lambda event: (
+        (Kind.ACCEPTED, {"name": event.key})
+        if event.verdict is Judgement.ACCEPTED
+        else (Kind.REFUSED, {"name": event.key, "detail": f"{event.verdict}: {event.reason}"})
+    ),
+    GateOpened: lambda event: (Kind.OPENED, {"name": event.key, "detail": event.by or ""}),
     StateSet: lambda event: (Kind.STATE, {"name": event.key, "value": event.value}),
     MilestoneReached: lambda event: (Kind.MILESTONE, {"name": event.name}),
     PatchApplied: lambda event: (Kind.PATCHED, {"name": event.id}),

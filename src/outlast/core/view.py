@@ -12,6 +12,7 @@ import msgspec
 from outlast.core.events import ELSEWHERE, ErrorRecord, RunStarted, RunSuspended, UnwindStarted
 from outlast.core.instants import format_instant
 from outlast.core.states import RunStatus, StepStatus, is_ended
+from outlast.core.waits.book import OpenWait, OpenWaits, wait_text
 
 __all__ = ["RunView", "StepView", "suspension_text", "waiting_text"]
 
@@ -84,7 +85,10 @@ class RunView(msgspec.Struct):
     """Name, and when it was reached."""
     sleeps: dict[int, int] = {}
     """Sleeps under way: ordinal of the timer, and until when."""
+    waits: OpenWaits = msgspec.field(default_factory=OpenWaits)
+    """Signals, gates and approvals it waits for."""
     suspension: RunSuspended | None = None
+    """The engine set it aside. A gate alone suspends a run too, and does not show here."""
     cancel_reason: str | None = None
     """As soon as a cancel has reached the run."""
     output: msgspec.Raw | None = None
@@ -111,10 +115,16 @@ class RunView(msgspec.Struct):
         """What it waits for, as its row says it once it is parked; "" when it has ended or has not begun."""
         if self.suspension is not None:
             return suspension_text(self.suspension.code, self.suspension.detail)
-        if self.status not in {RunStatus.RUNNING, RunStatus.COMPENSATING}:
+        if self.status not in {RunStatus.RUNNING, RunStatus.SUSPENDED, RunStatus.COMPENSATING}:
             return ""
         steps = ((step.kind, step.key) for step in self.steps.values() if step.is_open)
-        return waiting_text(steps, self.sleeps.values())
+        return waiting_text(steps, self.waits.values(), self.sleeps.values())
+
+    def settle_status(self) -> None:
+        """A gate that nothing else of the run goes on beside suspends it (SPEC R1)."""
+        if self.suspension is None and self.status in {RunStatus.RUNNING, RunStatus.SUSPENDED}:
+            is_gated = self.waits.gates > 0 and not any(step.is_open for step in self.steps.values())
+            self.status = RunStatus.SUSPENDED if is_gated else RunStatus.RUNNING
 
 
 def suspension_text(code: str, detail: str) -> str:
@@ -124,15 +134,19 @@ def suspension_text(code: str, detail: str) -> str:
     return f"{code} {detail}" if code == "FUNCTION_NOT_FOUND" else code
 
 
-def waiting_text(steps: Iterable[tuple[str, str]], sleeps: Iterable[int]) -> str:
-    """What a running run waits for, in the words of its row.
+def waiting_text(steps: Iterable[tuple[str, str]], waits: Iterable[OpenWait], sleeps: Iterable[int]) -> str:
+    """What a run waits for, in the words of its row.
 
     The first of its open steps, by kind and key in the order of their calls (`step charge`, `child refund#1`), else its
-    earliest sleep (`sleep until 2026-07-01T12:00:00Z`), else `timer`: plain asyncio, of which the journal does not say
-    how long. So a filter finds runs by prefix, `sleep *`.
+    first gate or approval (`approval ship it?`), else its first signal (`signal paid`), else its earliest sleep (`sleep
+    until 2026-07-01T12:00:00Z`), else `timer`: plain asyncio, of which the journal does not say how long. So a filter
+    finds runs by prefix, `sleep *`.
     """
     step = next(iter(steps), None)
     if step is not None:
         return f"{'child' if step[0] in ELSEWHERE else 'step'} {step[1]}"
+    wait = wait_text(waits)
+    if wait:
+        return wait
     until = min(sleeps, default=None)
     return "timer" if until is None else f"sleep until {format_instant(until)}"

@@ -28,6 +28,7 @@ from outlast.core.events import (
     encode_events,
 )
 from outlast.core.view import suspension_text, waiting_text
+from outlast.core.waits.book import OpenWaits
 from outlast.engine import thinking
 from outlast.engine.alarm import Alarm
 from outlast.engine.draft import Draft
@@ -57,6 +58,7 @@ class HotRun:
         "machine", "mark", "missing_function",
         "on_answer", "owner", "queue", "recoveries", "replay_us", "rested_at", "running", "seen", "seq", "sleeps",
         "started", "steps", "suspended", "suspended_on", "uid", "unfit",
+        "waits",
     )  # fmt: skip
 
     def __init__(self, home: HotRuns, uid: str, epoch: int, *, recoveries: int = 0) -> None:
@@ -89,6 +91,7 @@ class HotRun:
         self.missing_function = ""
         self.unfit = ""
         """Fingerprint of this deploy, once it turned out not to know what the run needs: it is left to others."""
+        self.waits = OpenWaits()
         self.sleeps: dict[int, int] = {}
         """Sleeps under way: ordinal of the timer, and until when."""
         self.end: RunOutcome | None = None
@@ -321,7 +324,8 @@ class HotRun:
         """In a word, what the run waits for, for its row."""
         if self.suspended:
             return self.suspended_on
-        return waiting_text(((step.kind, key) for key, step in self.steps.items()), self.sleeps.values())
+        steps = ((step.kind, key) for key, step in self.steps.items())
+        return waiting_text(steps, self.waits.values(), self.sleeps.values())
 
     def _is_due(self) -> bool:
         due = self.next_due_us()
