@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from outlast.core.events import DecisionMade, GateOpened, SignalReceived, encode_events, is_command
+from outlast.core.events import DecisionMade, GateOpened, RunCompleted, SignalReceived, encode_events, is_command
 from outlast.core.machine import Machine
 from outlast.core.waits.approval import Approvers, Policy, write_policy
 from outlast.core.waits.body import TIMED_OUT, WaitCall
@@ -83,3 +83,22 @@ def replay_prefixes(body: Body, recorder: Recorder) -> None:
         cut = next((n for n, event in enumerate(whole[length:], length) if not is_command(event)), len(whole))
         assert encode_events(beyond) == encode_events(whole[length:cut])
         machine.evict()
+
+
+def found(recorder: Recorder) -> Any:
+    """What the body gave."""
+    end = recorder.journal[-1]
+    assert isinstance(end, RunCompleted), end
+    return msgspec.json.decode(end.output)
+
+
+def of(recorder: Recorder, kind: type) -> list[Any]:
+    return [event for event in recorder.journal if type(event) is kind]
+
+
+def encoded(value: object) -> bytes:
+    return msgspec.json.encode(value)
+
+
+async def ship(machine: Machine) -> bytes:
+    return encoded(await approval(machine, "ship?", expires_us=HOUR_US))
