@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from outlast.core.events import (
+    OUTCOMES,
     DecisionJudged,
     GateOpened,
     SignalTaken,
@@ -65,7 +66,9 @@ class OpenWaits(dict[str, OpenWait]):
             return None if key is None else self.end(key)
         if type(event) is DecisionJudged:
             return self.end(event.key) if event.verdict is Judgement.ACCEPTED else None
-        if type(event) is Reopening:
+        if type(event) in OUTCOMES:
+            self.clear()
+        elif type(event) is Reopening:
             for kept in event.mail:
                 if type(kept) is GateOpened:
                     self._open_gate(kept.key)
