@@ -32,6 +32,7 @@ class ScriptedCall:
 
     undo = compensates = ""
     is_left = False
+    timeout_us = None
 
     def __init__(self, name: str, arguments: object, *, kind: str = "step", retries: int = 0) -> None:
         self.name = self.function = name

@@ -68,6 +68,11 @@ class Call:
     def __repr__(self) -> str:
         return f"<call of {self.kind} {self.name!r}>"
 
+    @property
+    def timeout_us(self) -> int | None:
+        """Longest time for one attempt; None: no limit."""
+        return self.settings.timeout_us
+
     def same_arguments(self, recorded: bytes) -> bool:
         """Whether the arguments that the body gave itself are those on record. Changed defaults do not count."""
         return self._function.arguments.same_call(recorded, self.arguments, self._explicit)

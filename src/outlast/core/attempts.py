@@ -113,6 +113,8 @@ class OpenSteps(dict[str, OpenStep]):
             step.retry_at = event.retry_at
 
     def _apply_reopening(self, reopening: Reopening) -> None:
+        self.unsettled.clear()  # whatever they came to, the end before this has swept it
+        self.elsewhere.clear()
         for key in reopening.facts:
             self.pop(key, None)
         for key, step in self.items():

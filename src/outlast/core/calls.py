@@ -36,6 +36,11 @@ class StepCall(Protocol):
     """Name of what undoes its success; "" for nothing."""
 
     @property
+    def timeout_us(self) -> int | None:
+        """Longest time for one attempt; None: no limit."""
+        ...
+
+    @property
     def compensates(self) -> str:
         """Key of the step whose effect this one undoes; "" for none."""
         ...

@@ -133,6 +133,10 @@ class RunStarted(EventShape, frozen=True):
     """The step of the parent that it is."""
     root: str = ""
     """uid of the run at the top, when it is not this one."""
+    forked_from: str = ""
+    """uid of the run whose journal it began with a copy of."""
+    forked_at: str = ""
+    """Key of the step before which that copy ends."""
 
 
 # --- stimuli ----------------------------------------------------------------------------------------------------------

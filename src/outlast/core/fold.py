@@ -295,7 +295,7 @@ class Fold:
 
     def _take_reopening(self, reopening: Reopening) -> None:
         """Facts answer the steps that the body waits for; other facts wait for the body. What is left begins anew."""
-        self.view.status = RunStatus.QUEUED
+        self.view.status, self.view.suspension = RunStatus.QUEUED, None
         self.view.waits.apply(reopening, reopening.at)
         self._bases = dict(self._highest)
         self._facts = {key: self._successes[key] for key in reopening.facts if key in self._successes}

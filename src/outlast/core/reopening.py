@@ -35,7 +35,7 @@ from outlast.core.events import (
 if TYPE_CHECKING:
     from outlast.core.calls import StepCall
 
-__all__ = ["UNWIND", "Fact", "Reopening", "find_cut", "is_stimulus", "splice"]
+__all__ = ["UNWIND", "Fact", "Reopening", "find_cut", "find_kept", "is_stimulus", "splice"]
 
 UNWIND = "unwind"
 """The kind of reopening that keeps all of a journal: see `core.unwinding`."""
@@ -102,6 +102,11 @@ _STIMULI = frozenset({StepSucceeded, StepSettled, StepsSettled, TimerFired, Canc
 
 def splice(events: Iterable[Event]) -> list[Event | Reopening]:
     """The journal as a replay is to see it."""
+    return [event for _, event in find_kept(events)]
+
+
+def find_kept(events: Iterable[Event]) -> list[tuple[int, Event | Reopening]]:
+    """The same, each event with its number in the journal."""
     kept: list[tuple[int, Event | Reopening]] = []
     calls: dict[str, StepStarted | StepReused] = {}
     values: dict[str, StepSucceeded] = {}
@@ -116,7 +121,7 @@ def splice(events: Iterable[Event]) -> list[Event | Reopening]:
         elif isinstance(event, StepSucceeded):
             values[event.key] = event
         kept.append((number, event))
-    return [event for _, event in kept]
+    return kept
 
 
 def _facts_of(

@@ -128,6 +128,10 @@ class Requests:
             self._given_up[key] = call
         self._emit(StepCancelled(key, is_left))
 
+    def longest_given_up_us(self, default_us: int) -> int:
+        """How long an attempt that was given up may still take: the longest timeout, or this where there is none."""
+        return max((call.timeout_us or default_us for call in self._given_up.values()), default=default_us)
+
     def cancel_child(self, pending: PendingStep, reason: str) -> bool:
         """Ask the child to stop. False: it has ended."""
         key = pending.key

@@ -14,6 +14,8 @@ from collections.abc import AsyncGenerator, Mapping
 from concurrent.futures import Executor
 from typing import TYPE_CHECKING, cast
 
+import msgspec
+
 from outlast.core.events import (
     OUTCOMES,
     Event,
@@ -22,6 +24,7 @@ from outlast.core.events import (
     decode_events,
     encode_events,
 )
+from outlast.core.forking import find_fork, list_results
 from outlast.core.reopening import find_cut
 from outlast.core.states import RunStatus
 from outlast.engine.changes import Changes
@@ -30,7 +33,7 @@ from outlast.engine.ids import new_mark, new_uid
 from outlast.engine.starting import Start, Starter
 from outlast.engine.worker import WorkDone, Worker, WorkerSettings
 from outlast.engine.writer import Writer
-from outlast.errors import RunNotFailed, RunNotFound
+from outlast.errors import InvalidSetting, RunNotFailed, RunNotFound
 from outlast.stores.store import (
     Effects,
     Entry,
@@ -229,6 +232,19 @@ class Engine:
         answers = await self.store.commit(None, [progress])
         self.writer.report([progress], answers)
         return answers[0]
+
+    async def fork(self, row: RunRow, at: str, id: str | None, results: Mapping[str, msgspec.Raw]) -> tuple[str, str]:
+        """Start a new run from a copy of the journal before a step; gives (uid, id). See `Run.fork`."""
+        events = [event for _, batch in await self.read_events(row.uid) for event in batch]
+        cut = find_fork(events, at)
+        if cut is None:
+            raise InvalidSetting("at", at, f"the key of a step that run {row.id!r} has called")
+        known = list_results(events[:cut])
+        for key in results:
+            if key not in known:
+                expected = f"keys of steps that succeeded before {at!r}: {', '.join(known) or 'there are none'}"
+                raise InvalidSetting("results", key, expected)
+        return await self._starter.fork(row, events[:cut], at, id, results)
 
     # --- working ------------------------------------------------------------------------------------------------------
 

@@ -14,6 +14,7 @@ from __future__ import annotations
 import collections
 from typing import TYPE_CHECKING
 
+from outlast.authoring.exceptions import encode_error
 from outlast.core.attempts import OpenSteps
 from outlast.core.events import (
     AttemptStarted,
@@ -33,11 +34,12 @@ from outlast.engine import thinking
 from outlast.engine.alarm import Alarm
 from outlast.engine.draft import Draft
 from outlast.engine.ids import new_mark
-from outlast.errors import StoreError
+from outlast.errors import StepInterrupted, StoreError
 from outlast.stores.store import LANDED, Effects, Outcome, Progress, Release, RowChange, Verdict
 from outlast.telemetry.logs import fields, log_outcome_dropped
 
 if TYPE_CHECKING:
+    import asyncio
     from collections.abc import Callable
 
     from outlast.core.events import RunOutcome, RunStarted
@@ -53,7 +55,7 @@ class HotRun:
     """One run this worker owns. See the module's docstring."""
 
     __slots__ = (
-        "__weakref__", "_in_flight", "_wanted", "alarm", "answer_key", "consumed", "end", "ends", "epoch",
+        "__weakref__", "_in_flight", "_overdue", "_wanted", "alarm", "answer_key", "consumed", "end", "ends", "epoch",
         "has_progressed", "home", "is_at_rest", "is_dropped", "is_loading", "is_unwinding", "known", "last_at",
         "machine", "mark", "missing_function",
         "on_answer", "owner", "queue", "recoveries", "replay_us", "rested_at", "running", "seen", "seq", "sleeps",
@@ -111,6 +113,8 @@ class HotRun:
         self.on_answer: Callable[[Answer], None] | None = None
         """Told of the next answer of the store, before anything comes of it."""
         self._in_flight: Draft | None = None
+        self._overdue: asyncio.TimerHandle | None = None
+        """Rings when an unwind has waited long enough for steps that were given up."""
         self._wanted: list[str] = []
         self.alarm = Alarm(self.steps)
 
@@ -154,6 +158,19 @@ class HotRun:
         """The step is due for its next attempt then."""
         self.steps[key].retry_at = retry_at
         self.alarm.add_retry(retry_at, key)
+
+    def expect_settled(self, within_us: int) -> None:
+        """An unwind waits for attempts that were given up: after so long they count as failed."""
+        if self._overdue is None:
+            self._overdue = self.home.loop.call_later(within_us / 1_000_000, self._settle_overdue)
+
+    def _settle_overdue(self) -> None:
+        self._overdue = None
+        for key, attempt in list(self.steps.unsettled.items()):
+            if key not in self.steps.elsewhere:
+                text = "run %s: step %s was given up and does not end: the run is undone without waiting for it"
+                self.home.log.warning(text, self.name, key, extra=fields(self.started, key, attempt))
+                self.take(StepFailed(self.now_us(), key, attempt, encode_error(StepInterrupted(key))))
 
     def now_us(self) -> int:
         """The run's time: the store's, as far as known, and never before its last event."""
@@ -369,6 +386,8 @@ class HotRun:
         """This run is not ours any more: nothing that is still on its way may move it."""
         self.is_dropped = True
         self.alarm.clear()
+        if self._overdue is not None:
+            self._overdue.cancel()
         queue = list(self.queue)
         self.queue.clear()
         if self.end is None:

@@ -8,11 +8,14 @@ what was acknowledged will happen.
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import msgspec
 
-from outlast.core.events import RunStarted, decode_events, encode_events
+from outlast.core.events import Event, RunStarted, decode_events, encode_events
+from outlast.core.forking import fork_events
+from outlast.core.states import RunStatus
 from outlast.engine.hot import HotRun
 from outlast.engine.ids import new_mark, new_seed, new_trace, new_uid
 from outlast.engine.loading import python_version
@@ -95,6 +98,48 @@ class Starter:
                 return row.uid, row.id
             replaces = row.uid
 
+    async def fork(
+        self, row: RunRow, before: Sequence[Event], at: str, id: str | None, results: Mapping[str, msgspec.Raw]
+    ) -> tuple[str, str]:
+        """A new run that begins with these events of another, and goes on from there (SPEC R10); gives (uid, id).
+
+        Raises RunExists when the id is taken.
+        """
+        engine = self._engine
+        old = before[0]
+        assert isinstance(old, RunStarted)
+        workflow = engine.registry.find_workflow(old.workflow)
+        uid = new_uid(now := engine.clock.now_us())
+        started = msgspec.structs.replace(
+            old,
+            uid=uid,
+            id=uid if id is None else id,
+            version=old.version if workflow is None else workflow.version,
+            python=python_version(),
+            trace=new_trace(),
+            parent="",
+            parent_key="",
+            root="",
+            forked_from=old.uid,
+            forked_at=at,
+        )
+        new = NewRun(
+            id=started.id,
+            workflow=started.workflow,
+            version=started.version,
+            queue=row.queue,
+            priority=row.priority,
+            root=uid,
+            user=started.user,
+            attributes=row.attributes,
+            trace=started.trace,
+        )
+        outcome = await self._start_for_anybody(fork_events(before, started, max(now, old.at), results), new)
+        if outcome.verdict is not Verdict.LANDED:
+            holder = await engine.store.find_run(started.id)
+            raise RunExists(started.id, RunStatus.RUNNING if holder is None else holder.status)
+        return uid, started.id
+
     async def _try_start(
         self, workflow: Workflow[..., object], started: RunStarted, start: Start, replaces: str | None
     ) -> Outcome:
@@ -120,7 +165,7 @@ class Starter:
                     return answer
                 if isinstance(answer, StoreError):
                     raise answer
-        return await self._start_for_anybody(started, new)
+        return await self._start_for_anybody([started], new)
 
     async def _start_here(
         self, worker: Worker, workflow: Workflow[..., object], started: RunStarted, new: NewRun
@@ -148,8 +193,10 @@ class Starter:
         run.begin(msgspec.structs.replace(new, claimed=True))
         return await landed
 
-    async def _start_for_anybody(self, started: RunStarted, new: NewRun) -> Outcome:
-        progress = Progress(started.uid, 0, started.at, new_mark(), 0, encode_events([started]), Effects(start=new))
+    async def _start_for_anybody(self, events: Sequence[Event], new: NewRun) -> Outcome:
+        started = events[0]
+        assert isinstance(started, RunStarted)
+        progress = Progress(started.uid, 0, started.at, new_mark(), 0, encode_events(events), Effects(start=new))
         landed: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
         self._engine.writer.submit(progress, lambda answer: None if landed.done() else landed.set_result(answer))
         answer = await landed

@@ -29,6 +29,9 @@ if TYPE_CHECKING:
 
 __all__ = ["begin", "record", "think"]
 
+SETTLE_WITHIN_US = 30_000_000
+"""How long an unwind waits for a step that the body gave up and that has no timeout of its own (LOOP §4)."""
+
 
 def begin(run: HotRun, draft: Draft) -> None:
     """Start the body, and draft its first commands."""
@@ -102,9 +105,11 @@ def _feed_all(run: HotRun, draft: Draft, machine: Machine) -> None:
             else:
                 _feed(run, draft, machine, event)
             continue
-        if machine.is_settling and not steps.unsettled:
-            _move(run, draft, machine, StepsSettled(run.now_us()))
-            continue
+        if machine.is_settling:
+            if not steps.unsettled:
+                _move(run, draft, machine, StepsSettled(run.now_us()))
+                continue
+            run.expect_settled(machine.longest_given_up_us(SETTLE_WITHIN_US))
         due = alarm.next_due_us(machine)
         if due is None or due > (now := run.now_us()):
             return

@@ -7,13 +7,14 @@ with its run (`uid`) when the id is given to another by `on_conflict="restart"`.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import aclosing
 from datetime import datetime
 from typing import TYPE_CHECKING, Generic, TypeVar, cast
 
 import msgspec
 
+from outlast.authoring.codec import encode
 from outlast.authoring.exceptions import rebuild_error
 from outlast.core.children import STATUS_OF
 from outlast.core.durations import Duration, format_duration, parse_duration
@@ -166,6 +167,19 @@ class Run(Generic[R]):
         Returns once that is stored; `result()` then waits for the new end. Raises RunNotFailed.
         """
         await self._reach().retry(await self._row())
+
+    async def fork(self, *, at: str, results: Mapping[str, object] | None = None, id: str | None = None) -> Run[R]:
+        """A new run that begins with a copy of this one's journal before the step with the key `at`, and goes on with
+        the code at hand. This one goes on as it is; its steps before `at` do not run again, those open then do.
+
+        `results` replaces results of steps before `at`, by key. `status().forked_from` of the new run names this one.
+        Raises InvalidSetting for keys that do not fit, NotEncodable, RunExists.
+        """
+        values = {key: msgspec.Raw(encode(value, f"the result of {key!r}")) for key, value in (results or {}).items()}
+        name = None if id is None else check_name("run id", id)
+        engine = self._reach()
+        uid, name = await engine.fork(await self._row(), check_name("step key", at), name, values)
+        return Run(self._reach, uid, name, self.workflow, self._known)
 
     async def delete(self) -> None:
         """Delete an ended run, with its journal and all else that is its own. Raises RunNotEnded."""

@@ -75,6 +75,8 @@ class RunInfo(msgspec.Struct, frozen=True):
     priority: int = 5
     parent: str | None = None
     """uid of the run that started it."""
+    forked_from: str | None = None
+    """uid of the run whose journal it began with a copy of."""
     trace: str = ""
     created_at: datetime | None = None
     due_at: datetime | None = None

@@ -141,6 +141,11 @@ class ChildCall:
         """It goes on by itself when its parent's run is over."""
         return self.settings.is_left
 
+    @property
+    def timeout_us(self) -> int | None:
+        """How long it may take in all; None: no limit."""
+        return self.settings.timeout_us
+
     def same_arguments(self, recorded: bytes) -> bool:
         """Whether the arguments that the body gave itself are those on record."""
         return self._workflow.arguments.same_call(recorded, self.arguments, self._explicit)
