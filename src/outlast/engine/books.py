@@ -10,7 +10,6 @@ from collections.abc import Container, Sequence
 from typing import TYPE_CHECKING, cast
 
 from outlast.authoring.exceptions import encode_error
-from outlast.core.children import find_answer_key
 from outlast.core.events import (
     ELSEWHERE,
     OUTCOMES,
@@ -28,6 +27,7 @@ from outlast.core.events import (
     TimerFired,
     UnwindStarted,
 )
+from outlast.core.lineage.children import find_answer_key
 from outlast.core.reopening import UNWIND, Reopening, splice
 from outlast.core.view import suspension_text
 from outlast.errors import StepInterrupted, StepLeaseExpired

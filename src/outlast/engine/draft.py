@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, cast
 
 import msgspec
 
-from outlast.core.children import STATUS_OF
 from outlast.core.events import (
     ELSEWHERE,
     AttemptStarted,
@@ -31,6 +30,7 @@ from outlast.core.events import (
     StepSucceeded,
     UnwindStarted,
 )
+from outlast.core.lineage.children import STATUS_OF
 from outlast.core.reopening import UNWIND
 from outlast.core.states import RunStatus
 from outlast.engine.mail import CANCEL, cancel_payload

@@ -24,7 +24,7 @@ from outlast.core.events import (
     decode_events,
     encode_events,
 )
-from outlast.core.forking import find_fork, list_results
+from outlast.core.lineage.forking import find_fork, list_results
 from outlast.core.reopening import find_cut
 from outlast.core.states import RunStatus
 from outlast.engine.changes import Changes

@@ -16,7 +16,6 @@ import msgspec
 
 from outlast.authoring.exceptions import encode_error
 from outlast.authoring.workflow import RunFacts
-from outlast.core.children import RETRY_MESSAGE, UNWIND_MESSAGE, Reopen
 from outlast.core.events import (
     OUTCOMES,
     CancelRequested,
@@ -31,6 +30,7 @@ from outlast.core.events import (
     RunTakenOver,
     decode_events,
 )
+from outlast.core.lineage.children import RETRY_MESSAGE, UNWIND_MESSAGE, Reopen
 from outlast.core.machine import Machine
 from outlast.core.reopening import Reopening, find_cut
 from outlast.core.replay import Replay

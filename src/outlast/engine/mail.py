@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from outlast.core.children import CHILD_MESSAGE, RETRY_MESSAGE, UNWIND_MESSAGE
 from outlast.core.events import CancelRequested, RunResumed
+from outlast.core.lineage.children import CHILD_MESSAGE, RETRY_MESSAGE, UNWIND_MESSAGE
 from outlast.engine.messages.children import read_end
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from outlast.core.events import Event, RunStarted, decode_events, encode_events
-from outlast.core.forking import fork_events
+from outlast.core.lineage.forking import fork_events
 from outlast.core.states import RunStatus
 from outlast.engine.hot import HotRun
 from outlast.engine.ids import new_mark, new_seed, new_trace, new_uid

@@ -16,7 +16,6 @@ import msgspec
 
 from outlast.authoring.codec import encode
 from outlast.authoring.exceptions import rebuild_error
-from outlast.core.children import STATUS_OF
 from outlast.core.durations import Duration, format_duration, parse_duration
 from outlast.core.events import Event, RunCompleted
 from outlast.core.events import RunCancelled as CancelledEvent
@@ -25,6 +24,7 @@ from outlast.core.fold import fold
 from outlast.core.history import list_attempts
 from outlast.core.instants import to_us
 from outlast.core.keys import check_name
+from outlast.core.lineage.children import STATUS_OF
 from outlast.core.timeline import Timeline, state_at, tell
 from outlast.engine.mail import CANCEL, RESUME, CancelPayload, ResumePayload
 from outlast.errors import RunCancelled, RunEnded, RunFailed, RunNotEnded, RunNotFound, WaitNotFound

@@ -11,7 +11,9 @@ from typing import TYPE_CHECKING, Any, cast
 import msgspec
 
 from outlast.authoring.exceptions import encode_error
-from outlast.core.children import (
+from outlast.core.events import RunStarted, encode_events
+from outlast.core.keys import child_uid
+from outlast.core.lineage.children import (
     CHILD_MESSAGE,
     RETRY_MESSAGE,
     UNWIND_MESSAGE,
@@ -24,8 +26,6 @@ from outlast.core.children import (
     reopen_message_id,
     tell_end,
 )
-from outlast.core.events import RunStarted, encode_events
-from outlast.core.keys import child_uid
 from outlast.engine.ids import new_mark, new_seed
 from outlast.errors import RunCancelled
 from outlast.stores.store import Effects, NewMessage, NewRun, Progress, Send
