@@ -1,1 +1,1 @@
-"""How runs descend from one another: children from their parents, forks from what they were copied from. Layer: core."""
+"""How runs descend from one another: children from parents, forks from what they were copied from. Layer: core."""
