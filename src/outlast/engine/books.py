@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from outlast.engine.draft import Draft
     from outlast.engine.hot import HotRun
 
-__all__ = ["judge_open", "open_books"]
+__all__ = ["judge_open", "open_books", "settle_overdue"]
 
 ATTEMPT_EVENTS = (AttemptStarted, StepSucceeded, StepFailed)
 MESSAGES = frozenset({CancelRequested, RunResumed, RunReopened, StepSucceeded, StepFailed})
@@ -121,10 +121,18 @@ def judge_open(run: HotRun, machine: Machine, draft: Draft) -> None:
 def _settle_lost(run: HotRun, here: Container[str]) -> None:
     """Attempts that the body had given up, and that were lost with their worker: whether they had their effect, nobody
     knows, and nobody will. Children still tell."""
-    for key, attempt in list(run.steps.unsettled.items()):
-        if key not in here and key not in run.steps.elsewhere:
-            text = "run %s: attempt %d of step %s was given up, and lost with its worker: it counts as failed"
-            run.home.log.warning(text, run.name, attempt, key, extra=fields(run.started, key, attempt))
+    _settle_as_failed(run, here, "run %s: step %s was given up, and lost with its worker: it counts as failed")
+
+
+def settle_overdue(run: HotRun) -> None:
+    """An unwind has waited long enough for attempts that the body had given up."""
+    _settle_as_failed(run, (), "run %s: step %s was given up and does not end: the run is undone without waiting")
+
+
+def _settle_as_failed(run: HotRun, but: Container[str], text: str) -> None:
+    for key, attempt in run.steps.unsettled.items():
+        if key not in but and key not in run.steps.elsewhere:
+            run.home.log.warning(text, run.name, key, extra=fields(run.started, key, attempt))
             run.queue.append(StepFailed(run.now_us(), key, attempt, encode_error(StepInterrupted(key))))
 
 

@@ -14,7 +14,6 @@ from __future__ import annotations
 import collections
 from typing import TYPE_CHECKING
 
-from outlast.authoring.exceptions import encode_error
 from outlast.core.attempts import OpenSteps
 from outlast.core.events import (
     AttemptStarted,
@@ -30,11 +29,11 @@ from outlast.core.events import (
 )
 from outlast.core.view import suspension_text, waiting_text
 from outlast.core.waits.book import OpenWaits
-from outlast.engine import thinking
+from outlast.engine import books, thinking
 from outlast.engine.alarm import Alarm
 from outlast.engine.draft import Draft
 from outlast.engine.ids import new_mark
-from outlast.errors import StepInterrupted, StoreError
+from outlast.errors import StoreError
 from outlast.stores.store import LANDED, Effects, Outcome, Progress, Release, RowChange, Verdict
 from outlast.telemetry.logs import fields, log_outcome_dropped
 
@@ -166,11 +165,8 @@ class HotRun:
 
     def _settle_overdue(self) -> None:
         self._overdue = None
-        for key, attempt in list(self.steps.unsettled.items()):
-            if key not in self.steps.elsewhere:
-                text = "run %s: step %s was given up and does not end: the run is undone without waiting for it"
-                self.home.log.warning(text, self.name, key, extra=fields(self.started, key, attempt))
-                self.take(StepFailed(self.now_us(), key, attempt, encode_error(StepInterrupted(key))))
+        books.settle_overdue(self)
+        self.advance()
 
     def now_us(self) -> int:
         """The run's time: the store's, as far as known, and never before its last event."""
