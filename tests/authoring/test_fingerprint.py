@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 from outlast.authoring.context import Context
-from outlast.authoring.fingerprint import fingerprint
 from outlast.authoring.module import Module
+from outlast.authoring.source.reading import read_workflow
 from outlast.errors import InvalidName
 
 app = Module("")
@@ -64,6 +64,11 @@ OTHER = {
 }
 
 
+def fingerprint(fn: Any) -> str:
+    """Of a function as it is."""
+    return read_workflow("w", fn).version
+
+
 def fingerprint_of(source: str, tmp_path: Path) -> str:
     """Of the first function in a file, which is where a fingerprint reads."""
     path = tmp_path / f"body_{abs(hash(source))}.py"
@@ -87,6 +92,69 @@ def test_what_changes_the_plan_changes_the_version(change: tuple[str, str], tmp_
     changed = BODY.replace(*change)
     assert changed != BODY
     assert fingerprint_of(changed, tmp_path) != fingerprint_of(BODY, tmp_path)
+
+
+HELPED = """
+from outlast import Context, Module
+app = Module("")
+
+@app.workflow
+async def body(ctx: Context, order: str) -> None:
+    await prepare(order)
+    print(length(order))
+
+async def prepare(order: str) -> None:
+    await charge(order)
+
+def length(order: str) -> int:
+    return len(order)
+
+@app.step
+async def charge(order: str) -> None: ...
+
+@app.step
+async def refund(order: str) -> None: ...
+"""
+
+
+def version_of(source: str, path: Path) -> str:
+    """Of the workflow in a module."""
+    path.write_text(source, encoding="utf-8")
+    namespace: dict[str, Any] = {"__name__": path.stem}
+    exec(compile(source, str(path), "exec"), namespace)
+    version = namespace["body"].version
+    assert isinstance(version, str)
+    return version
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "is_another"),
+    [
+        ("await charge(order)", "await refund(order)", True),
+        ("@app.step\nasync def charge", "@app.step(name='pay')\nasync def charge", True),
+        ("await charge(order)", "# pay\n    await charge( order )", False),
+        ("return len(order)", "return 5", False),
+        ("async def refund(order: str) -> None: ...", "async def refund(order: str) -> None: pass", False),
+    ],
+)
+def test_what_the_body_comes_to_its_steps_through_is_part_of_the_version(
+    before: str, after: str, is_another: bool, tmp_path: Path
+) -> None:
+    """A helper that calls steps, also one defined behind the body, and its steps' registered names."""  # SPEC V1
+    changed = HELPED.replace(before, after)
+    assert changed != HELPED
+    is_changed = version_of(HELPED, tmp_path / "one.py") != version_of(changed, tmp_path / "two.py")
+    assert is_changed is is_another
+
+
+def test_a_file_that_is_replaced_does_not_change_what_runs(tmp_path: Path) -> None:
+    """A version is that of the source the process was started from, however late it is asked for."""
+    path = tmp_path / "replaced.py"
+    path.write_text(HELPED, encoding="utf-8")
+    namespace: dict[str, Any] = {"__name__": "replaced"}
+    exec(compile(HELPED, str(path), "exec"), namespace)
+    path.write_text(HELPED.replace("charge(order)", "refund(order)").replace("length", "size"), encoding="utf-8")
+    assert namespace["body"].version == version_of(HELPED, tmp_path / "kept.py")
 
 
 def test_a_version_given_by_hand_is_taken() -> None:
@@ -134,10 +202,10 @@ def test_versions_are_the_same_on_every_python(other_pythons: dict[str, Path], t
     path = tmp_path / "body.py"
     path.write_text(BODY, encoding="utf-8")
     code = f"""
-from outlast.authoring.fingerprint import fingerprint
-namespace = {{"Order": int}}
+from outlast.authoring.source.reading import read_workflow
+namespace = {{"Order": int, "__name__": "bodies"}}
 exec(compile(open({str(path)!r}).read(), {str(path)!r}, "exec"), namespace)
-print(fingerprint(namespace["body"]))
+print(read_workflow("w", namespace["body"]).version)
 """
     answers = {}
     for python in [Path(sys.executable), *other_pythons.values()]:

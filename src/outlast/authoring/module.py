@@ -89,8 +89,8 @@ class Module:
     def workflow(self, fn: Any = None, /, *, name: Any = None, version: Any = None) -> Any:
         """Make an `async def` that takes a Context first a workflow; bare, or with `name=` and `version=`.
 
-        Without a version it is the fingerprint of the body. Raises InvalidDefinition or InvalidName, with the file and
-        line, for what cannot be one.
+        Without a version it is a fingerprint of what its source says. Raises InvalidDefinition or InvalidName, with the
+        file and line, for what cannot be one.
         """
         if fn is None:
             return lambda fn: self._declare_workflow(fn, name, version)

@@ -14,11 +14,11 @@ import msgspec
 
 from outlast.authoring.context import Context, RunFacts
 from outlast.authoring.declaration import check_body, place_of
-from outlast.authoring.fingerprint import fingerprint
 from outlast.authoring.function import declare_arguments
 from outlast.authoring.inputs import decode_input, encode_input
 from outlast.authoring.runs.child import CHILD_DEFAULTS, ChildOptions, run_child, settle_child
 from outlast.authoring.runs.unwinding import unwind
+from outlast.authoring.source.snapshots import take_snapshot
 from outlast.authoring.step import Coro, mark_coroutine_function
 from outlast.core.keys import check_name
 from outlast.core.loop import running_body_loop
@@ -27,8 +27,10 @@ from outlast.errors import NotInBody
 if TYPE_CHECKING:
     from outlast.authoring.module import Module
     from outlast.core.graph.compiling import CompiledGraph
+    from outlast.authoring.source.reading import Reading
     from outlast.core.machine import Machine
     from outlast.core.unwinding import Undoable
+    from outlast.core.plan.plan import Plan
 
 __all__ = ["RunFacts", "Workflow"]
 
@@ -49,7 +51,9 @@ class Workflow(Generic[P, R]):
         functools.update_wrapper(self, fn, updated=())
         self._fn = fn
         self.name: Final = name
-        self.version: Final = fingerprint(fn) if version is None else check_name("version", version)
+        self._version = None if version is None else check_name("version", version)
+        self._snapshot = take_snapshot(fn, is_declared=True)
+        self._reading: Reading | None = None
         self.arguments: Final = declare_arguments(fn, name, skip_first=True)
         """Its input: the parameters behind the context."""
         self._home = home
@@ -78,7 +82,7 @@ class Workflow(Generic[P, R]):
         return variant
 
     def __repr__(self) -> str:
-        return f"<workflow {self.name!r}, version {self.version}>"
+        return f"<workflow {self.name!r}>"
 
     @property
     def fn(self) -> Callable[Concatenate[Context, P], Coroutine[Any, Any, R]]:
@@ -89,6 +93,26 @@ class Workflow(Generic[P, R]):
     def graph(self) -> CompiledGraph | None:
         """What it walks, if it is a graph (`GraphWorkflow`)."""
         return None
+
+    @property
+    def version(self) -> str:
+        """The author's own, or a fingerprint of the body and of the functions through which it comes to its steps.
+
+        Worked out at the first use: the functions may be defined behind the workflow.
+        """
+        return self._read().version
+
+    @property
+    def plan(self) -> Plan | None:
+        """What the source says it will do; None where there is no source."""
+        return self._read().plan
+
+    def _read(self) -> Reading:
+        if self._reading is None:
+            from outlast.authoring.source.reading import read_workflow  # it looks for workflows, in turn
+
+            self._reading = read_workflow(self.name, self._fn, self._snapshot, self._version)
+        return self._reading
 
     @property
     def place(self) -> str:

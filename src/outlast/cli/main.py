@@ -27,6 +27,7 @@ COMMANDS = {
     "delete": "steering",
     "prune": "steering",
     "workers": "runs",
+    "graph": "plans.graph",
     "migrate": "migrate",
     "doctor": "doctor",
     "bench": "bench",

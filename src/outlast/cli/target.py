@@ -23,7 +23,7 @@ from outlast.authoring.workflow import Workflow
 from outlast.cli.exits import CommandError, ExitCode
 from outlast.errors import OutlastError
 
-__all__ = ["Target", "load_app", "load_workflow"]
+__all__ = ["Target", "load_app", "load_workflow", "load_workflows"]
 
 AnyWorkflow = Workflow[..., Any]
 
@@ -52,6 +52,20 @@ def load_workflow(target: str) -> Target:
         todo = f"Name one, as in {place}:{found[0].workflow.name}." if found else "Decorate one with @app.workflow."
         raise _wrong(problem, _list(names, place), todo)
     return found[0]
+
+
+def load_workflows(target: str) -> list[Target]:
+    """The workflow that `MODULE:WORKFLOW` names; of `MODULE` alone, all of its apps. Raises CommandError likewise."""
+    place, _, name = target.partition(":")
+    module = _load_module(place)
+    apps = _find_apps(module)
+    if name and name not in apps:
+        return [_named_workflow(module, apps, place, name)]
+    asked = [apps[name]] if name else list(apps.values())
+    found = [Target(app, workflow) for app in asked for workflow in app.iter_workflows()]
+    if not found:
+        raise _wrong("There is no workflow", place, "Decorate one with @app.workflow.")
+    return found
 
 
 def load_app(target: str) -> Outlast:

@@ -1,0 +1,1 @@
+"""Commands that read the source of workflows. Layer: cli."""

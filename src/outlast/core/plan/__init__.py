@@ -1,0 +1,1 @@
+"""Plans read from source, and what is made of them. Layer: core."""
