@@ -29,8 +29,8 @@ if TYPE_CHECKING:
     from outlast.core.graph.compiling import CompiledGraph
     from outlast.authoring.source.reading import Reading
     from outlast.core.machine import Machine
-    from outlast.core.unwinding import Undoable
     from outlast.core.plan.plan import Plan
+    from outlast.core.unwinding import Undoable
 
 __all__ = ["RunFacts", "Workflow"]
 

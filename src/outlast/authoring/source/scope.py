@@ -172,10 +172,12 @@ def mean(value: object, snapshot: Snapshot | None = None) -> Meaning | None:
     """What an object is, to a reader of plans."""
     if isinstance(value, Step):
         handler = value.settings.on_error
-        return StepMeaning(value.function.name, value.name, handler.name if isinstance(handler, Step) else "")
+        told = handler.name if isinstance(handler, Step) else ""
+        return StepMeaning(value.function.name, value.name, told, value.settings.undo)
     if isinstance(value, Workflow):
         body = mean(value.fn, snapshot)
-        return WorkflowMeaning(value.name, body if isinstance(body, FunctionMeaning) else None)
+        called = value.child_settings.name or ""
+        return WorkflowMeaning(value.name, called, body if isinstance(body, FunctionMeaning) else None)
     if isinstance(value, functools.partial):
         of = mean(value.func, snapshot)
         return None if of is None else PartialMeaning(of, value.args, tuple(value.keywords))

@@ -62,6 +62,8 @@ class StepNode(_Node, frozen=True):
     """`now`, or `later`: the call is made here, and begins when what it is put into is awaited."""
     handler: str = ""
     """Registered name of the step that its failure calls."""
+    undo: str = ""
+    """Registered name of the step that undoes it, when the run is unwound."""
 
 
 class ChildNode(_Node, frozen=True):

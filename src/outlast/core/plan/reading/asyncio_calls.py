@@ -14,7 +14,7 @@ from outlast.core.plan.reading.frames import UNKNOWN, Value
 from outlast.core.plan.reading.meaning import KnownMeaning
 
 if TYPE_CHECKING:
-    from outlast.core.plan.reading.calls import Given
+    from outlast.core.plan.reading.arguments import Given
     from outlast.core.plan.reading.reader import Reader
 
 __all__ = ["AsyncioCalls"]

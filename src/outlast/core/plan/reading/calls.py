@@ -7,16 +7,19 @@ every step that is handed to it; a function of the author's that comes to a step
 from __future__ import annotations
 
 import ast
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
-from outlast.core.plan.expressions import Argument, Literal, Reference
-from outlast.core.plan.nodes import ChildNode, EndNode, FunctionNode, Node, ParallelNode, StepNode, TaskNode
+import msgspec
+
+from outlast.core.plan.expressions import Argument, Reference
+from outlast.core.plan.nodes import ChildNode, Node, ParallelNode, StepNode, TaskNode
 from outlast.core.plan.plan import sentence_case
+from outlast.core.plan.reading.arguments import Given, name_given
 from outlast.core.plan.reading.asyncio_calls import AsyncioCalls
 from outlast.core.plan.reading.context_calls import ContextCalls
-from outlast.core.plan.reading.express import source_of
-from outlast.core.plan.reading.frames import UNKNOWN, Frame, Thunk, Value, either
+from outlast.core.plan.reading.frames import UNKNOWN, Thunk, Value, either
+from outlast.core.plan.reading.functions import Functions
 from outlast.core.plan.reading.meaning import (
     FunctionMeaning,
     KnownMeaning,
@@ -29,7 +32,7 @@ from outlast.core.plan.reading.meaning import (
 if TYPE_CHECKING:
     from outlast.core.plan.reading.reader import Reader
 
-__all__ = ["Calls", "Given"]
+__all__ = ["Calls"]
 
 # What gives back, in some form, what it is given.
 _PASSING: Final = frozenset(
@@ -39,27 +42,6 @@ _PUTTING: Final = frozenset({"append", "add", "extend", "insert", "appendleft", 
 _TAKING: Final = frozenset({"values", "items", "keys", "pop", "popleft", "get", "copy"})
 
 
-@dataclass(frozen=True, slots=True)
-class Given:
-    """A call that was read: its source, and its arguments."""
-
-    node: ast.Call
-    positional: tuple[Value, ...]
-    named: dict[str, Value]
-    others: tuple[Value, ...]
-    """Of `*args` and `**kwargs`."""
-    shown: tuple[Argument, ...]
-
-    @property
-    def values(self) -> tuple[Value, ...]:
-        """All that is handed over."""
-        return (*self.positional, *self.named.values(), *self.others)
-
-    def named_shown(self) -> tuple[Argument, ...]:
-        """The keyword arguments, as shown."""
-        return tuple(argument for argument in self.shown if argument.name)
-
-
 class Calls:
     """Reads calls, for one reader."""
 
@@ -67,6 +49,7 @@ class Calls:
         self._reader = reader
         self._context = ContextCalls(reader)
         self._asyncio = AsyncioCalls(reader)
+        self._functions = Functions(reader)
 
     def read(self, node: ast.Call) -> Value:
         """Read a call: its function, its arguments, and what comes of it."""
@@ -107,7 +90,7 @@ class Calls:
             case PartialMeaning() as partial:
                 return self._partial(partial, callee, given)
             case FunctionMeaning() as function:
-                return self._function(function, callee, given)
+                return self._functions.make(function, callee, given)
             case KnownMeaning(path=path):
                 return self._known(path, callee, given)
             case _:
@@ -124,30 +107,24 @@ class Calls:
             node_id = reader.step_id(step.name or step.function)
             label = sentence_case(step.name or step.function)
             line = given.node.lineno
-            return reader.add(
-                StepNode(
-                    node_id, line, label, step.function, step.name, given.shown, step.options, handler=step.handler
-                )
-            )
+            node = StepNode(node_id, line, label, step.function, step.name, given.shown, step.options)
+            return reader.add(msgspec.structs.replace(node, handler=step.handler, undo=step.undo))
 
         return reader.make_thunk(given.node, begin, (step.function,))
 
-    def _options(self, step: StepMeaning, callee: Value, given: Given) -> Value:
-        """`step.options(…)`: the step, tuned."""
-        name = step.name
-        for argument in given.shown:
-            if argument.name == "name":
-                text = argument.value.value if isinstance(argument.value, Literal) else None
-                name = text if isinstance(text, str) else ""
-            elif argument.spread:
-                name = ""
+    def _options(self, step: StepMeaning | WorkflowMeaning, callee: Value, given: Given) -> Value:
+        """`step.options(…)`: the step, tuned; a workflow likewise."""
+        options = (*step.options, *given.shown)
+        if isinstance(step, WorkflowMeaning):
+            tuned = replace(step, called=name_given(given.shown, step.called), options=options)
+            return Value(meaning=tuned, origins=callee.origins)
+        name = name_given(given.shown, step.name)
         handler = given.named.get("on_error")
         meaning = None if handler is None else handler.meaning
         told = meaning.function if isinstance(meaning, StepMeaning) else step.handler
         if handler is not None and told:
             self._reader.mark_shown(handler)
-        tuned = replace(step, name=name, options=(*step.options, *given.shown), handler=told)
-        return Value(meaning=tuned, origins=callee.origins)
+        return Value(meaning=replace(step, name=name, options=options, handler=told), origins=callee.origins)
 
     def _child(self, workflow: WorkflowMeaning, callee: Value, given: Given) -> Value:
         reader = self._reader
@@ -155,9 +132,10 @@ class Calls:
         reader.mark_shown(callee)
 
         def begin() -> str:
-            node_id = reader.step_id(workflow.name)
-            label = sentence_case(workflow.name)
-            return reader.add(ChildNode(node_id, given.node.lineno, label, workflow.name, given.shown))
+            node_id = reader.step_id(workflow.called or workflow.name)
+            label = sentence_case(workflow.called or workflow.name)
+            line = given.node.lineno
+            return reader.add(ChildNode(node_id, line, label, workflow.name, given.shown, workflow.options))
 
         return reader.make_thunk(given.node, begin, (workflow.name,))
 
@@ -174,79 +152,6 @@ class Calls:
         named = {**dict.fromkeys(partial.named, UNKNOWN), **given.named}
         joined = replace(given, positional=(*missing, *first, *given.positional), named=named)
         return self.make(Value(meaning=partial.of, origins=callee.origins), joined)
-
-    def _function(self, function: FunctionMeaning, callee: Value, given: Given) -> Value:
-        reader = self._reader
-        definition = function.definition
-        is_async = isinstance(definition, ast.AsyncFunctionDef)
-        is_worth = bool(reader.reach(function)) or any(value.is_live(reader.reach) for value in given.values)
-        is_worth |= any(
-            isinstance(value.meaning, KnownMeaning) and value.meaning.path == "ctx" for value in given.values
-        )
-        if not is_async and not is_worth:
-            return Value(items=tuple(value for value in given.values if value.begun))
-        functions = tuple(
-            dict.fromkeys([*reader.reach(function), *(n for v in given.values for n in v.functions(reader.reach))])
-        )
-        if is_async and not is_generator(definition):
-            reader.mark_shown(callee)
-            return reader.make_thunk(given.node, lambda: self._follow(function, given)[0], functions)
-        reader.mark_shown(callee)
-        value = self._follow(function, given)[1]
-        return replace(value, form="quiet") if is_generator(definition) else value
-
-    def _follow(self, function: FunctionMeaning, given: Given) -> tuple[str, Value]:
-        """Read its body here; answers the id of the node, and what it returns."""
-        reader = self._reader
-        problem = reader.may_follow(function)
-        if problem:
-            value = Value(meaning=function, items=given.values)
-            return reader.show_opaque(given.node, problem, value), UNKNOWN
-        frame = reader.frame_of(function)
-        self._bind_parameters(frame, function, given)
-        node_id = reader.new_id("function")
-        with reader.block() as nodes:
-            reader.run(frame)
-        value = either(frame.returns) if frame.returns else UNKNOWN
-        is_async = isinstance(function.definition, ast.AsyncFunctionDef)
-        if not is_async and not _tells(nodes):
-            return "", value  # it only makes what is awaited elsewhere
-        label = source_of(given.node.func)
-        module = function.scope.module
-        reader.add(FunctionNode(node_id, given.node.lineno, label, function.name, module, given.shown, tuple(nodes)))
-        if is_async:
-            reader.values.escape(given.node, value)
-        return node_id, value
-
-    def _bind_parameters(self, frame: Frame, function: FunctionMeaning, given: Given) -> None:
-        arguments = function.definition.args
-        names = [argument.arg for argument in (*arguments.posonlyargs, *arguments.args)]
-        values = list(given.positional)
-        if function.bound is not None:
-            values.insert(0, Value(meaning=function.bound))
-        frame.variables.update(zip(names, values, strict=False))
-        known = {*names, *(argument.arg for argument in arguments.kwonlyargs)}
-        rest = [*values[len(names) :], *given.others]
-        for name, value in given.named.items():
-            if name in known:
-                frame.variables[name] = value
-            else:
-                rest.append(value)
-        if rest:
-            for extra in (arguments.vararg, arguments.kwarg):
-                if extra is not None:
-                    frame.variables[extra.arg] = Value(items=tuple(rest), form="unsure" if given.others else "")
-        self._bind_defaults(frame, arguments)
-
-    def _bind_defaults(self, frame: Frame, arguments: ast.arguments) -> None:
-        positional = [*arguments.posonlyargs, *arguments.args]
-        count = len(arguments.defaults)
-        pairs = list(zip(positional[-count:] if count else [], arguments.defaults, strict=True))
-        pairs += [(a, d) for a, d in zip(arguments.kwonlyargs, arguments.kw_defaults, strict=True) if d is not None]
-        for argument, default in pairs:
-            if argument.arg not in frame.variables:
-                meaning = self._reader.reach.plain_meaning(default, frame.function)
-                frame.variables[argument.arg] = Value(meaning=meaning)
 
     # --- others ------------------------------------------------------------------------------------------------------
 
@@ -378,20 +283,3 @@ class Calls:
         if isinstance(node, ParallelNode) and node.id == id and node.form == "gather" and not node.joins:
             return tuple(Value(result=lane[-1].id) for lane in node.lanes if lane)
         return ()
-
-
-def is_generator(definition: ast.AST) -> bool:
-    """Whether there is a `yield` in it."""
-    waiting = list(ast.iter_child_nodes(definition))
-    while waiting:
-        node = waiting.pop()
-        if isinstance(node, ast.Yield | ast.YieldFrom):
-            return True
-        if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda | ast.ClassDef):
-            waiting += ast.iter_child_nodes(node)
-    return False
-
-
-def _tells(nodes: list[Node]) -> bool:
-    """Whether these say more than that a function returns."""
-    return any(not (isinstance(node, EndNode) and node.form == "return") for node in nodes)

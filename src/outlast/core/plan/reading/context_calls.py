@@ -16,7 +16,7 @@ from outlast.core.plan.reading.frames import UNKNOWN, Value
 from outlast.core.plan.reading.meaning import WorkflowMeaning
 
 if TYPE_CHECKING:
-    from outlast.core.plan.reading.calls import Given
+    from outlast.core.plan.reading.arguments import Given
     from outlast.core.plan.reading.reader import Reader
 
 __all__ = ["ContextCalls"]
@@ -158,9 +158,11 @@ class ContextCalls:
             return Value(begun=(reader.show_opaque(given.node, "which workflow it starts is not known", first),))
         reader.mark_shown(first)
         shown = tuple(argument for argument in given.shown[1:] if not argument.name)
-        node_id = reader.step_id(name)
         options = given.named_shown()
-        reader.add(ChildNode(node_id, given.node.lineno, sentence_case(name), name, shown, options, "started"))
+        named = next((argument.value for argument in options if argument.name == "name"), None)
+        called = named.value if isinstance(named, Literal) and isinstance(named.value, str) else name
+        node_id = reader.step_id(called)
+        reader.add(ChildNode(node_id, given.node.lineno, sentence_case(called), name, shown, options, "started"))
         return Value(begun=(node_id,), form="handle")
 
     def _continue(self, given: Given) -> Value:

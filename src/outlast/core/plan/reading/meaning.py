@@ -71,6 +71,8 @@ class StepMeaning(Meaning):
     """The name used, from which its key is made."""
     handler: str = ""
     """Registered name of the step that is its `on_error`."""
+    undo: str = ""
+    """Registered name of its compensation."""
     options: tuple[Argument, ...] = ()
     """What `.options(…)` said."""
 
@@ -81,9 +83,9 @@ class StepMeaning(Meaning):
 
 @dataclass(frozen=True, eq=False)
 class OptionsMeaning(Meaning):
-    """The method `options` of a step."""
+    """The method `options` of a step or workflow."""
 
-    of: StepMeaning
+    of: StepMeaning | WorkflowMeaning
 
 
 @dataclass(frozen=True, eq=False)
@@ -91,11 +93,18 @@ class WorkflowMeaning(Meaning):
     """A workflow: calling it runs a child."""
 
     name: str
+    """Registered name."""
+    called: str = ""
+    """The name used for its key, if it is another one."""
     body: FunctionMeaning | None = None
     """Its function, which `.fn` gives: awaited, it runs within this run."""
+    options: tuple[Argument, ...] = ()
+    """What `.options(…)` said."""
 
     def attribute(self, name: str, /) -> Meaning | None:
-        """Its body, as `fn`."""
+        """Its body, as `fn`, and its `options`."""
+        if name == "options":
+            return OptionsMeaning(self)
         return self.body if name == "fn" else None
 
 
