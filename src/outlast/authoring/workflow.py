@@ -26,8 +26,8 @@ from outlast.errors import NotInBody
 
 if TYPE_CHECKING:
     from outlast.authoring.module import Module
-    from outlast.core.graph.compiling import CompiledGraph
     from outlast.authoring.source.reading import Reading
+    from outlast.core.graph.compiling import CompiledGraph
     from outlast.core.machine import Machine
     from outlast.core.plan.plan import Plan
     from outlast.core.unwinding import Undoable
@@ -100,7 +100,7 @@ class Workflow(Generic[P, R]):
 
         Worked out at the first use: the functions may be defined behind the workflow.
         """
-        return self._read().version
+        return self._version or self._read().version
 
     @property
     def plan(self) -> Plan | None:

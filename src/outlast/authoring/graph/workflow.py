@@ -19,6 +19,7 @@ from outlast.authoring.schema import Misfit, invalid_input
 from outlast.authoring.workflow import Workflow
 from outlast.core.graph.canonical import fingerprint_graph
 from outlast.core.graph.inputs import make_input_type
+from outlast.core.graph.planning import plan_graph
 from outlast.core.graph.problems import list_names, shorten
 from outlast.core.graph.reading import write_json
 
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from outlast.core.graph.compiling import CompiledGraph
     from outlast.core.graph.definition import GraphDefinition
     from outlast.core.machine import Machine
+    from outlast.core.plan.plan import Plan
 
 __all__ = ["GraphWorkflow"]
 
@@ -53,6 +55,11 @@ class GraphWorkflow(Workflow[..., Any]):
     def graph(self) -> CompiledGraph:
         """The graph, as it was checked."""
         return self._graph
+
+    @property
+    def plan(self) -> Plan:
+        """Its nodes and edges, as plans show them."""
+        return plan_graph(self._graph, self.name, self.version)
 
     @property
     def definition(self) -> GraphDefinition:
