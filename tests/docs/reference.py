@@ -36,7 +36,21 @@ CLASSES: dict[str, tuple[str, ...]] = {
         *("run_id", "uid", "workflow", "user", "attributes", "evicting", "get_run", "now", "uuid", "random", "patched"),
         *("do", "call", "map", "sleep", "sleep_until", "milestone", "set_state", "state"),
     ),
-    "Run": (*("result", "status", "history", "timeline", "state_at", "events", "cancel", "resume", "retry", "fork", "delete"),),
+    "Run": (
+        *(
+            "result",
+            "status",
+            "history",
+            "timeline",
+            "state_at",
+            "events",
+            "cancel",
+            "resume",
+            "retry",
+            "fork",
+            "delete",
+        ),
+    ),
     "StepInfo": ("invocation_id", "deadline", "lost", "heartbeat"),
 }
 RECORDS = (
