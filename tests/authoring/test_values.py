@@ -16,7 +16,7 @@ import pydantic
 import pytest
 
 from outlast.authoring.codec import MAX_VALUE, Returns, decoder, encode
-from outlast.authoring.values import MAX_DEPTH
+from outlast.authoring.values import MAX_DEPTH, is_too_deep
 from outlast.errors import NotEncodable, ValueTooLarge
 from tests.authoring.samples import ORDER, Color, Item, Order, Parcel, Payment
 
@@ -188,3 +188,23 @@ def test_what_is_no_json_is_an_error_and_no_crash(data):
     """Bytes that no release wrote are refused, whatever they are."""
     with pytest.raises((msgspec.DecodeError, RecursionError, UnicodeDecodeError)):
         decoder(Any)(data)
+
+
+@pytest.mark.parametrize(
+    ("data", "is_deep"),
+    [
+        (b"[" * 201 + b"]" * 201, True),
+        (b"[" * 200 + b"]" * 200, False),
+        (b'{"a":' * 201 + b"1" + b"}" * 201, True),
+        (b'["' + b"[" * 1000 + b'"]', False),
+        (b'["\\"' + b"[" * 1000 + b'"]', False),
+        (b'["\\\\",' + b"[" * 201, True),
+        (b"[" + b'"]",[' * 201, True),
+        (b"[" + b'"[",[],' * 1000 + b"1]", False),
+        (b'["' + b'\\"' * 1000, False),
+        (b"[" * 1_000_000, True),
+    ],
+)
+def test_depth_is_that_of_the_value(data, is_deep):
+    """Brackets within texts do not count, escaped quotes end no text, and it takes one look at the bytes."""
+    assert is_too_deep(data) is is_deep

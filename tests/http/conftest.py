@@ -15,10 +15,10 @@ class Declined(ExpectedError):
     """What the card says."""
 
 
-@pytest.fixture(params=["memory", "sqlite"])
-def url(request, tmp_path):
+@pytest.fixture
+def url():
     """Of the store."""
-    return "memory://" if request.param == "memory" else f"sqlite:///{tmp_path}/http.db"
+    return "memory://"
 
 
 @pytest.fixture

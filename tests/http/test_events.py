@@ -5,8 +5,6 @@ from __future__ import annotations
 import asyncio
 import json
 
-import pytest
-
 from tests.http.streaming import streaming
 
 RUNS = "/api/v1/runs"
@@ -123,7 +121,6 @@ class Counting:
         return counted
 
 
-@pytest.mark.parametrize("url", ["memory"], indirect=True)
 async def test_two_hundred_clients_cost_no_more_than_one(app):
     """One reader for each run that is followed, however many clients follow it."""
     reads = Counting(app._store)

@@ -11,6 +11,12 @@ from outlast import Outlast
 RUNS = "/api/v1/runs"
 
 
+@pytest.fixture(params=["memory", "sqlite"])
+def url(request, tmp_path):
+    """Of each embedded store."""
+    return "memory://" if request.param == "memory" else f"sqlite:///{tmp_path}/http.db"
+
+
 async def start(app, workflow="double", *args, **options):
     """A run that has ended."""
     run = await app.start(workflow, *(args or (3,)), **options)

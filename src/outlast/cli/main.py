@@ -19,6 +19,8 @@ __all__ = ["cli", "main"]
 COMMANDS = {
     "run": "run",
     "worker": "worker",
+    "serve": "serving",
+    "dev": "serving",
     "runs": "runs",
     "show": "show",
     "retry": "steering",

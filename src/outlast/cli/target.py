@@ -12,10 +12,10 @@ import difflib
 import importlib
 import sys
 import traceback
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from types import ModuleType
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 from outlast.app import Outlast
 from outlast.authoring.module import Module
@@ -23,7 +23,7 @@ from outlast.authoring.workflow import Workflow
 from outlast.cli.exits import CommandError, ExitCode
 from outlast.errors import OutlastError
 
-__all__ = ["Target", "load_app", "load_workflow", "load_workflows"]
+__all__ = ["Target", "load_app", "load_function", "load_workflow", "load_workflows"]
 
 AnyWorkflow = Workflow[..., Any]
 
@@ -81,6 +81,17 @@ def load_app(target: str) -> Outlast:
         first = next(iter(apps))  # there is one, see _find_apps
         raise _wrong("There are several apps", _list(apps, place), f"Name one, as in {place}:{first}.")
     return next(iter(apps.values()))
+
+
+def load_function(target: str, name: str) -> Callable[..., Any]:
+    """A function that the target's module has under this name. Raises CommandError likewise."""
+    place = target.partition(":")[0]
+    module = _load_module(place)
+    found = getattr(module, name, None)
+    if callable(found):
+        return cast(Callable[..., Any], found)
+    known = [known for known, value in vars(module).items() if callable(value)]
+    raise _wrong(f"There is no function {name!r}", place, _suggest(name, known))
 
 
 # --- modules ----------------------------------------------------------------------------------------------------------

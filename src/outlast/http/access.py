@@ -155,7 +155,7 @@ class HookAccess:
             found = self._hook(request)
             user = await found if inspect.isawaitable(found) else found
         except PermissionError as error:
-            raise NotAllowed("(unknown)", request.url.path[:200], str(error) or "another user") from error
+            raise NotAllowed("(unknown)", request.scope["path"][:200], str(error) or "another user") from error
         if user is None:
             return None
         by_cookie = "cookie" in request.headers and "authorization" not in request.headers

@@ -7,23 +7,22 @@ raised it.
 
 from __future__ import annotations
 
-from collections.abc import Collection, MutableMapping
+from collections.abc import Collection
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-import msgspec
 from starlette.datastructures import Headers
 from starlette.requests import Request
 
-from outlast.authoring.hooks import encode_unknown
 from outlast.core.durations import Duration, parse_duration
 from outlast.http.access import Access, AuthHook, make_access
+from outlast.http.answers import Answer, answer_error, answer_file, answer_value, make_headers, send_answer
 from outlast.http.feeds import Feeds
+from outlast.http.files import CONSOLE, POLICY, Files, console_folder
 from outlast.http.openapi import describe_api
 from outlast.http.paths import Paths, root_of, segments_of
-from outlast.http.problems import MEDIA_TYPE, problem_of
 from outlast.http.reading import check_headers, read_body, read_query
-from outlast.http.refusals import NotSignedIn
+from outlast.http.refusals import MethodNotAllowed, NotSignedIn, RouteNotFound
 from outlast.http.route import Call, ClientGone, Nothing, Reply
 from outlast.http.routes.surroundings import find_version
 from outlast.http.routes.table import ROUTES
@@ -38,16 +37,6 @@ if TYPE_CHECKING:
 __all__ = ["HttpApi", "make_asgi"]
 
 DOCUMENT = ("openapi.json",)
-SECURITY = {
-    "x-content-type-options": "nosniff",
-    "x-frame-options": "DENY",
-    "referrer-policy": "no-referrer",
-    "cross-origin-resource-policy": "same-origin",
-    "cache-control": "no-store",
-    "content-security-policy": "default-src 'none'; frame-ancestors 'none'",
-}
-
-_encode = msgspec.json.Encoder(enc_hook=encode_unknown).encode
 
 
 def make_asgi(
@@ -78,6 +67,7 @@ class HttpApi:
         self._heartbeat_s = heartbeat_s
         self._feeds = Feeds()
         self._paths = Paths(ROUTES)
+        self._files = Files(console_folder())
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """ASGI."""
@@ -99,60 +89,48 @@ class HttpApi:
 
     async def _live(self, receive: Receive, send: Send) -> None:
         """Have the app open, here as well if it is open already, from startup to shutdown."""
-        is_open = False
-        while True:
-            message = await receive()
-            if message["type"] == "lifespan.startup":
-                try:
-                    await self._app.__aenter__()
-                except Exception as error:  # noqa: BLE001 - the server tells it, and stops
-                    await send({"type": "lifespan.startup.failed", "message": str(error)})
-                    return
-                is_open = True
-                self._feeds.open()
-                await send({"type": "lifespan.startup.complete"})
-            elif message["type"] == "lifespan.shutdown":
-                self._feeds.close()
-                if is_open:
-                    await self._app.__aexit__(None, None, None)
-                await send({"type": "lifespan.shutdown.complete"})
-                return
+        await receive()
+        try:
+            await self._app.__aenter__()
+        except Exception as error:  # noqa: BLE001 - the server tells it, and stops
+            await send({"type": "lifespan.startup.failed", "message": str(error)})
+            return
+        self._feeds.open()
+        try:
+            await send({"type": "lifespan.startup.complete"})
+            await receive()
+        finally:
+            self._feeds.close()
+            await self._app.__aexit__(None, None, None)
+        await send({"type": "lifespan.shutdown.complete"})
 
     # --- one request --------------------------------------------------------------------------------------------------
 
     async def _answer(self, scope: Scope, receive: Receive, send: Send) -> None:
-        request = Request(scope, receive)
+        request, is_head = Request(scope, receive), scope["method"] == "HEAD"
         try:
             answer = await self._handle(request, receive)
-            if isinstance(answer, Events) and answer.parts is not None:
-                await self._stream(answer.parts, request, receive, send)
+            if isinstance(answer, Events):
+                with self._feeds.place():
+                    await self._stream(answer, receive, send, is_head=is_head)
                 return
-            reply = Reply(None, 204) if isinstance(answer, Events) else answer
-            is_empty = reply.status == 204
-            body = None if is_empty else _encode(reply.value)
-            kind = "" if is_empty else "application/json"
-            status, headers = reply.status, reply.headers
         except ClientGone:
             return
         except Exception as error:  # noqa: BLE001 - every error is told, and what is ours is logged
-            problem = problem_of(error)
-            status, body, kind, headers = problem.status, msgspec.json.encode(problem), MEDIA_TYPE, {}
-            if status == 401:
-                headers = {"www-authenticate": "Bearer"}
-            elif status == 405:
-                headers = {"allow": str(problem.fields.get("allowed", ""))}
-        told = _headers(headers, kind, None if body is None else len(body))
-        await _send(send, status, told, b"" if body is None or request.method == "HEAD" else body)
+            answer = answer_error(error)
+        await send_answer(send, answer, is_head=is_head)
 
-    async def _handle(self, request: Request, receive: Receive) -> Reply[Any] | Events[Any]:
+    async def _handle(self, request: Request, receive: Receive) -> Answer | Events[Any]:
         scope = request.scope
         check_headers(scope)
         self._sites.check_host(request)
         segments = segments_of(scope)
         if segments == DOCUMENT:
             return await self._document(request)
+        if segments[0] in {"", CONSOLE}:
+            return self._console(request, segments)
         route, path = self._paths.find(request.method, segments)
-        caller = await self._access.identify(request)
+        caller = await self._access.identify(request) if route.asks_who else None
         self._sites.check_origin(request, request.method, caller)
         if caller is None and not route.is_open:
             raise NotSignedIn(route.path)
@@ -174,35 +152,38 @@ class HttpApi:
             is_gone=partial(wait_gone, receive),
             is_secure=scope.get("scheme") == "https",
         )
-        answer = await route.handler(call)
-        return answer if isinstance(answer, Reply | Events) else Reply(answer, route.statuses[0])
+        given = await route.handler(call)
+        if isinstance(given, Events):
+            return given
+        return answer_value(given if isinstance(given, Reply) else Reply(given, route.statuses[0]))
 
-    async def _document(self, request: Request) -> Reply[Any]:
+    async def _document(self, request: Request) -> Answer:
         if await self._access.identify(request) is None:
             raise NotSignedIn("/openapi.json")
-        return Reply(describe_api(ROUTES, root_of(request.scope), find_version()), 200)
+        return answer_value(Reply(describe_api(ROUTES, root_of(request.scope), find_version()), 200))
 
-    async def _stream(self, parts: Any, request: Request, receive: Receive, send: Send) -> None:
-        headers = _headers({"x-accel-buffering": "no"}, "text/event-stream; charset=utf-8", None)
-        try:
-            with self._feeds.place():
-                if request.method == "HEAD":
-                    await _send(send, 200, headers, b"")
-                    return
-                await send_stream(parts, partial(wait_gone, receive), send, headers, self._heartbeat_s)
-        finally:
-            await parts.aclose()
+    def _console(self, request: Request, path: tuple[str, ...]) -> Answer:
+        """A file of the console; `/` and `/console` lead to it."""
+        if request.method not in {"GET", "HEAD"}:
+            raise MethodNotAllowed(request.method[:20], "/console/", "GET, HEAD")
+        if self._app.dev:
+            self._files = Files(console_folder())
+        root = root_of(request.scope)
+        below = path[1:] if path[0] == CONSOLE else ()
+        file = self._files.find(below if below != ("",) else (), root)
+        if file is None or (path[0] == "" and len(path) > 1):
+            raise RouteNotFound(request.scope["path"][:200])
+        if len(path) == 1:
+            return Answer(307, headers={"location": f"{root}/{CONSOLE}/"})
+        return answer_file(file, POLICY, request.headers.get("if-none-match"))
 
-
-def _headers(more: MutableMapping[str, str], kind: str, length: int | None) -> list[tuple[bytes, bytes]]:
-    told = {**SECURITY, **more}
-    if kind:
-        told["content-type"] = kind
-    if length is not None:
-        told["content-length"] = str(length)
-    return [(name.encode("latin-1"), value.encode("latin-1")) for name, value in told.items()]
-
-
-async def _send(send: Send, status: int, headers: list[tuple[bytes, bytes]], body: bytes) -> None:
-    await send({"type": "http.response.start", "status": status, "headers": headers})
-    await send({"type": "http.response.body", "body": body})
+    async def _stream(self, events: Events[Any], receive: Receive, send: Send, *, is_head: bool) -> None:
+        answer = Answer(200, kind="text/event-stream; charset=utf-8", headers={"x-accel-buffering": "no"})
+        if events.parts is None:
+            await send_answer(send, Answer(204), is_head=True)
+        elif is_head:
+            await events.parts.aclose()
+            await send_answer(send, answer, is_head=True)
+        else:
+            headers = make_headers(answer, is_whole=False)
+            await send_stream(events.parts, partial(wait_gone, receive), send, headers, self._heartbeat_s)

@@ -52,7 +52,9 @@ def segments_of(scope: Scope) -> tuple[str, ...]:
     path, root = scope["path"], root_of(scope)
     if len(path) > LONGEST_PATH:
         raise HeadersTooLarge(LONGEST_PATH)
-    below = path[len(root) :] if root and path.startswith(f"{root}/") else path
+    below = path[len(root) :] if root and (path == root or path.startswith(f"{root}/")) else path
+    if below in {"", "/"}:
+        return ("",)
     raw_parts = _raw_parts(scope, below)
     if raw_parts is None:
         return tuple(below.split("/")[1:])

@@ -73,7 +73,7 @@ def _is_several(annotation: Any) -> bool:
 
 async def read_body(request: Request, kind: Any, limit: int) -> Any:
     """The JSON body as `kind`; an empty body is an empty object."""
-    path = request.url.path[:200]
+    path = request.scope["path"][:200]
     data = await _read_bytes(request, path, limit)
     if not data:
         data = b"{}"

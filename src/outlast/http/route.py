@@ -108,6 +108,8 @@ class Route:
     """Of answers that are no errors."""
     is_open: bool = False
     """Needs nobody signed in."""
+    asks_who: bool = True
+    """Has it found out who asks."""
     needs_admin: bool = False
     tag: str = "runs"
 

@@ -105,7 +105,11 @@ class RunFilters(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
     created_from: Zoned | None = None
     created_until: Annotated[Zoned | None, Meta(description="Exclusive.")] = None
     attribute: Annotated[
-        tuple[str, ...], Meta(description="NAME=VALUE; give it several times. The value is JSON if it can be, or text.")
+        tuple[str, ...],
+        Meta(
+            description="NAME=VALUE, whose value is JSON if it can be, or text; or a JSON object of names and values. "
+            "Give it several times."
+        ),
     ] = ()
     after: Annotated[str | None, Meta(description="The `next` of the page before.")] = None
     limit: Annotated[int, Meta(ge=1, le=1000)] = 50

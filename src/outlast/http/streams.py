@@ -11,7 +11,6 @@ from collections.abc import AsyncGenerator, Awaitable, Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
-from outlast.errors import OutlastError
 from outlast.telemetry.logs import ENGINE
 
 if TYPE_CHECKING:
@@ -72,8 +71,8 @@ async def send_stream(
         await send({"type": "http.response.body", "body": b"", "more_body": False})
     except OSError:  # how a server may say that the client is gone
         return
-    except OutlastError as error:  # the client comes back, and is told then
-        ENGINE.warning("an event stream breaks off: %s", error)
+    except Exception:  # noqa: BLE001 - the client comes back, and is told then
+        ENGINE.exception("an event stream breaks off")
         await send({"type": "http.response.body", "body": b"", "more_body": False})
     finally:
         await _let_go(gone, following)

@@ -25,7 +25,8 @@ __all__ = ["get_result", "get_run", "get_state", "list_attempts", "list_runs", "
 
 LONGEST_WAIT = "5min"
 
-_decode_scalar = msgspec.json.Decoder(str | int | float | bool | None).decode
+_decode_scalar = msgspec.json.Decoder(AttributeValue).decode
+_decode_scalars = msgspec.json.Decoder(dict[str, AttributeValue]).decode
 
 
 async def list_runs(call: Call[RunFilters, Nothing]) -> RunPage:
@@ -43,7 +44,7 @@ async def list_runs(call: Call[RunFilters, Nothing]) -> RunPage:
         parent=query.parent,
         created_from=query.created_from,
         created_until=query.created_until,
-        attributes=dict(map(_read_attribute, query.attribute)),
+        attributes={name: value for text in query.attribute for name, value in _read_attributes(text).items()},
         after=query.after,
         limit=query.limit,
     )
@@ -57,14 +58,19 @@ def _visible_user(caller: Caller, asked: str | None) -> str | None:
     return caller.id
 
 
-def _read_attribute(text: str) -> tuple[str, AttributeValue]:
+def _read_attributes(text: str) -> dict[str, AttributeValue]:
+    """`NAME=VALUE`; or a JSON object, for names that have a `=` in them."""
+    try:
+        return _decode_scalars(text)
+    except msgspec.MsgspecError:
+        pass
     name, sign, value = text.partition("=")
     if not sign or not name:
         raise InvalidRequest("query parameter 'attribute'", "NAME=VALUE, such as region=eu", f"it is {text[:100]!r}")
     try:
-        return name, _decode_scalar(value)
+        return {name: _decode_scalar(value)}
     except msgspec.MsgspecError:
-        return name, value
+        return {name: value}
 
 
 async def get_run(call: Call[FindRun, Nothing]) -> RunInfo:

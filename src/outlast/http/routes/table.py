@@ -62,6 +62,6 @@ ROUTES: tuple[Route, ...] = (
     Route(
         "DELETE", f"{API}/session", session.sign_out, (MethodNotAllowed,), statuses=(204,), is_open=True, tag="session"
     ),
-    Route("GET", f"{API}/health", surroundings.get_health, is_open=True, tag="server"),
-    Route("GET", f"{API}/ready", surroundings.get_readiness, is_open=True, tag="server"),
+    Route("GET", f"{API}/health", surroundings.get_health, is_open=True, asks_who=False, tag="server"),
+    Route("GET", f"{API}/ready", surroundings.get_readiness, is_open=True, asks_who=False, tag="server"),
 )

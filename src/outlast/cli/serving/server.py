@@ -1,0 +1,115 @@
+"""A server of an app's HTTP API in this process's event loop. Layer: cli.
+
+What always holds: it says that it is ready only once it answers; told to stop, it breaks off event streams, which would
+otherwise keep it up, and lets other requests end.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import socket
+from collections.abc import Callable, Generator
+from typing import TYPE_CHECKING, Any, Protocol
+
+from outlast.cli.exits import CommandError, ExitCode
+from outlast.errors import ExtraMissing
+
+if TYPE_CHECKING:
+    import uvicorn
+
+__all__ = ["Api", "listen", "require_server", "run_server", "url_of"]
+
+GRACE_S = 10
+"""How long requests may go on when it is told to stop."""
+LARGEST_HEAD = 64 * 1024
+BACKLOG = 512
+
+
+class Api(Protocol):
+    """What `app.asgi` gives, as far as a server of it needs to know."""
+
+    def __call__(self, scope: Any, receive: Any, send: Any) -> Any:
+        """ASGI."""
+        ...
+
+    def close_streams(self) -> None:
+        """End what would not end by itself."""
+        ...
+
+
+def require_server() -> None:
+    """Raises ExtraMissing, before anything is begun."""
+    try:
+        import starlette  # noqa: F401
+        import uvicorn  # noqa: F401
+    except ModuleNotFoundError as error:
+        raise ExtraMissing("The HTTP API", "server") from error
+
+
+def listen(host: str, port: int) -> socket.socket:
+    """A socket that takes connections. Raises CommandError, saying why it cannot be."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    try:
+        return socket.create_server((host.strip("[]"), port), family=family, backlog=BACKLOG)
+    except (OSError, OverflowError) as error:
+        reason = getattr(error, "strerror", None) or str(error)
+        todo = "Choose another --port, or stop what listens there."
+        raise CommandError(
+            "CANNOT_LISTEN", f"Cannot listen, {reason}", f"{host}:{port}", todo, ExitCode.USAGE
+        ) from None
+
+
+def url_of(listening: socket.socket) -> str:
+    """Where it can be reached."""
+    host, port = listening.getsockname()[:2]
+    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+
+
+async def run_server(api: Api, listening: socket.socket, ready: Callable[[], None], stop: asyncio.Event) -> None:
+    """Serve until `stop` is set. Raises what opening the app does."""
+    server = _make_server(api, ready)
+    serving = asyncio.create_task(server.serve(sockets=[listening]))
+    stopping = asyncio.create_task(stop.wait())
+    try:
+        await asyncio.wait({serving, stopping}, return_when=asyncio.FIRST_COMPLETED)
+        api.close_streams()
+        server.should_exit = True
+        await serving
+    finally:
+        stopping.cancel()
+        if not serving.done():
+            server.force_exit = server.should_exit = True
+            with contextlib.suppress(asyncio.CancelledError):
+                await serving
+
+
+def _make_server(api: Api, ready: Callable[[], None]) -> uvicorn.Server:
+    import uvicorn
+
+    class Server(uvicorn.Server):
+        """Without signal handlers: signals are this command's."""
+
+        @contextlib.contextmanager
+        def capture_signals(self) -> Generator[None, None, None]:
+            yield
+
+        async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+            await super().startup(sockets)
+            if self.started:
+                ready()
+
+    return Server(
+        uvicorn.Config(
+            api,
+            lifespan="off",  # the command has the app open
+            log_config=None,
+            access_log=False,
+            server_header=False,
+            proxy_headers=False,  # what a header says of who asks and how is not believed
+            h11_max_incomplete_event_size=LARGEST_HEAD,
+            timeout_graceful_shutdown=GRACE_S,
+            ws="none",
+            http="h11",
+        )
+    )

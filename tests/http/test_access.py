@@ -1,0 +1,245 @@
+"""Who may do what (SPEC A2): tokens, sessions, hooks, owners."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import pytest
+
+from outlast import InvalidSetting, Outlast
+from outlast.http.access import TokenAccess
+from tests.http.conftest import client_of
+from tests.http.streaming import streaming
+
+RUNS = "/api/v1/runs"
+TOKEN = "a token that is long enough"
+OPEN = {"/api/v1/health", "/api/v1/ready", "/api/v1/session"}
+
+
+@dataclass
+class User:
+    """As a host has them."""
+
+    id: str
+    scopes: set[str] = field(default_factory=set)
+
+
+USERS = {"ada": User("ada"), "bob": User("bob"), "root": User("root", {"admin"})}
+
+
+async def by_header(request):
+    """An auth hook: the name in a header. A real one would check it."""
+    name = request.headers.get("x-user")
+    if name == "banned":
+        raise PermissionError("banned")
+    return USERS.get(name)
+
+
+def as_user(name):
+    """The header of a user."""
+    return {"x-user": name}
+
+
+def test_nothing_is_open_by_default():
+    """One way to know who asks has to be chosen, and only one; a token is no empty or short text. # SPEC A2"""
+    app = Outlast("memory://")
+    for options in (
+        {},
+        {"no_auth": False},
+        {"token": ""},
+        {"token": "short"},
+        {"token": TOKEN, "no_auth": True},
+        {"token": TOKEN, "auth": by_header},
+        {"auth": "ada"},
+        {"no_auth": True, "hosts": "example.org"},
+        {"no_auth": True, "origins": ["example.org"]},
+    ):
+        with pytest.raises(InvalidSetting) as caught:
+            app.asgi(**options)
+        assert options.get("token") != "short" or "short" not in str(caught.value)
+
+
+async def test_every_route_wants_to_know_who_asks(app):
+    """Without a token nothing answers but health and the session; the document neither. # SPEC A2"""
+    api = app.asgi(token=TOKEN)
+    async with client_of(api) as client:
+        document = (await client.get("/openapi.json", headers={"authorization": f"Bearer {TOKEN}"})).json()
+        for path, methods in document["paths"].items():
+            for method, told in methods.items():
+                if path in OPEN:
+                    assert told["security"] == []
+                    continue
+                answer = await client.request(method, path.format(id="x", name="x"))
+                assert (answer.status_code, answer.json()["code"]) == (401, "NOT_SIGNED_IN"), (method, path)
+                assert answer.headers["www-authenticate"] == "Bearer"
+        assert (await client.get("/openapi.json")).status_code == 401
+
+
+@pytest.mark.parametrize(
+    "given", ["", "Bearer", "Bearer ", f"Bearer {TOKEN}x", f"Bearer {TOKEN[:-1]}", f"Basic {TOKEN}"]
+)
+async def test_a_forged_token_is_no_token(app, given):
+    """Only the whole token, in the header, is one; one in the URL is none. # SPEC A2"""
+    async with client_of(app.asgi(token=TOKEN)) as client:
+        assert (await client.get(RUNS, headers={"authorization": given})).status_code == 401
+        assert (await client.get(RUNS, headers={"authorization": f"bearer {TOKEN}"})).status_code == 200
+
+
+async def test_a_token_that_is_no_ascii_is_compared_too(app):
+    """Bytes in a header that are no text are a wrong token, not an error."""
+    async with client_of(app.asgi(token="ключ ключ ключ ключ")) as client:
+        assert (await client.get(RUNS, headers=[(b"authorization", b"Bearer \xff\xfe")])).status_code == 401
+
+
+# --- sessions ---------------------------------------------------------------------------------------------------------
+
+
+async def test_a_browser_signs_in_with_the_token_once(app):
+    """It gets a cookie that scripts cannot read, and signs out again. # SPEC A2"""
+    async with client_of(app.asgi(token=TOKEN)) as client:
+        before = (await client.get("/api/v1/session")).json()
+        assert (before["mode"], before["is_signed_in"]) == ("token", False)
+        wrong = await client.post("/api/v1/session", json={"token": "wrong"})
+        assert (wrong.status_code, "set-cookie" in wrong.headers) == (401, False)
+        signed_in = await client.post("/api/v1/session", json={"token": TOKEN})
+        cookie = signed_in.headers["set-cookie"]
+        assert signed_in.status_code == 204
+        assert all(part in cookie for part in ("HttpOnly", "SameSite=Strict", "Path=/;"))
+        assert TOKEN not in cookie
+        assert (await client.get(RUNS)).status_code == 200
+        assert (await client.get("/api/v1/session")).json()["is_signed_in"]
+        await client.delete("/api/v1/session", headers={"origin": "http://test"})
+        assert (await client.get(RUNS)).status_code == 401
+
+
+def test_a_session_ends_and_cannot_be_forged():
+    """It is signed, lasts 12 hours, and no longer than its token. # SPEC A2"""
+    now = [1000.0]
+    access = TokenAccess(TOKEN, lambda: now[0])
+    session = access.make_session()
+    assert access._is_session(session)
+    until, _, signature = session.partition(".")
+    for forged in (
+        f"{int(until) + 1}.{signature}",
+        until,
+        f"{until}.",
+        f".{signature}",
+        "",
+        "x.y",
+        f"{session}0",
+        "é.é",
+    ):
+        assert not access._is_session(forged), forged
+    assert not TokenAccess(TOKEN + "!", lambda: now[0])._is_session(session)
+    now[0] += 12 * 3600
+    assert not access._is_session(session)
+
+
+async def test_a_secure_cookie_where_the_request_was(app):
+    """Over TLS the cookie never travels without."""
+    async with client_of(app.asgi(token=TOKEN)) as client:
+        answer = await client.post("https://test/api/v1/session", json={"token": TOKEN})
+        assert "Secure" in answer.headers["set-cookie"]
+
+
+async def test_other_ways_have_no_sessions(app):
+    """Where the host knows its users it has sessions of its own."""
+    async with client_of(app.asgi(auth=by_header)) as client:
+        assert (await client.post("/api/v1/session", json={"token": TOKEN})).status_code == 405
+        shown = (await client.get("/api/v1/session", headers=as_user("root"))).json()
+        assert shown == {"mode": "hook", "is_signed_in": True, "user": "root", "scopes": ["admin"]}
+
+
+# --- owners -----------------------------------------------------------------------------------------------------------
+
+
+async def test_a_run_is_there_for_its_owner_alone(app):
+    """To another user it does not exist, whatever they ask of it; to an admin it does. # SPEC A2"""
+    api = app.asgi(auth=by_header)
+    async with client_of(api) as client:
+        body = {"workflow": "hold", "id": "mine"}
+        assert (await client.post(RUNS, json=body, headers=as_user("ada"))).status_code == 201
+        assert (await client.get(f"{RUNS}/mine", headers=as_user("ada"))).json()["user"] == "ada"
+        uid = (await client.get(f"{RUNS}/mine", headers=as_user("root"))).json()["uid"]
+        document = (await client.get("/openapi.json", headers=as_user("bob"))).json()
+        asked = 0
+        for path, methods in document["paths"].items():
+            for method in methods:
+                if not path.startswith(f"{RUNS}/{{id}}"):
+                    continue
+                for query in ({}, {"uid": uid}):
+                    answer = await client.request(
+                        method, path.format(id="mine"), params=query, headers=as_user("bob") | {"x": "1"}
+                    )
+                    if answer.status_code == 422:  # a body that this route wants
+                        continue
+                    assert (answer.status_code, answer.json()["code"]) == (404, "RUN_NOT_FOUND"), (method, path)
+                    assert "ada" not in answer.text
+                    asked += 1
+        assert asked >= 16
+        assert (await client.get(f"{RUNS}/mine", headers=as_user("ada"))).json()["status"] == "running"
+    async with streaming(api, f"{RUNS}/mine/events", headers=[("x-user", "bob")]) as stream:
+        await stream.until(lambda stream: stream.status)
+    assert stream.status == 404
+
+
+async def test_an_id_that_is_somebody_elses_run_gives_nothing_away(app):
+    """Starting under it is a conflict, whatever the input; and it is not replaced. # SPEC A2, R3"""
+    async with client_of(app.asgi(auth=by_header)) as client:
+        body = {"workflow": "double", "input": {"n": 4}, "id": "mine"}
+        first = await client.post(RUNS, json=body, params={"wait": "20s"}, headers=as_user("ada"))
+        for on_conflict in ("return", "restart"):
+            other = await client.post(
+                RUNS, json=body | {"on_conflict": on_conflict}, params={"wait": "1s"}, headers=as_user("bob")
+            )
+            assert (other.status_code, other.json()["code"]) == (409, "RUN_CONFLICT"), on_conflict
+            assert first.json()["uid"] not in other.text
+        own = await client.post(RUNS, json=body | {"on_conflict": "restart"}, headers=as_user("ada"))
+        assert own.status_code == 201
+
+
+async def test_nobody_starts_a_run_for_another(app):
+    """But an admin. # SPEC A2"""
+    async with client_of(app.asgi(auth=by_header)) as client:
+        body = {"workflow": "double", "input": 1, "user": "ada"}
+        assert (await client.post(RUNS, json=body, headers=as_user("bob"))).json()["code"] == "NOT_ALLOWED"
+        assert (await client.post(RUNS, json=body | {"id": "A"}, headers=as_user("root"))).status_code == 201
+        assert (await client.get(f"{RUNS}/A", headers=as_user("ada"))).json()["user"] == "ada"
+
+
+async def test_lists_show_ones_own(app):
+    """An admin sees all; workers are for admins. # SPEC A2"""
+    for number, user in enumerate(("ada", "bob", None)):
+        await app.start("double", number, id=f"A-{number}", user=user)
+    async with client_of(app.asgi(auth=by_header)) as client:
+
+        async def ids(name, **params):
+            answer = await client.get(RUNS, params=params, headers=as_user(name))
+            return answer.status_code, {run["id"] for run in answer.json().get("runs", ())}
+
+        assert await ids("ada") == (200, {"A-0"})
+        assert await ids("ada", user="ada") == (200, {"A-0"})
+        assert await ids("ada", user="bob") == (403, set())
+        assert await ids("root") == (200, {"A-0", "A-1", "A-2"})
+        assert (await client.get(f"{RUNS}/A-2", headers=as_user("ada"))).status_code == 200
+        assert (await client.get("/api/v1/workers", headers=as_user("ada"))).json()["code"] == "NOT_ALLOWED"
+        assert (await client.get("/api/v1/workers", headers=as_user("root"))).status_code == 200
+
+
+async def test_a_hook_refuses_or_fails(app, caplog):
+    """None is nobody, a PermissionError is a refusal; a hook that breaks opens nothing, and tells nothing. # SPEC A2"""
+
+    def broken(request):
+        raise RuntimeError("the secret of the hook")
+
+    async with client_of(app.asgi(auth=by_header)) as client:
+        assert (await client.get(RUNS)).status_code == 401
+        assert (await client.get(RUNS, headers=as_user("banned"))).json()["code"] == "NOT_ALLOWED"
+    async with client_of(app.asgi(auth=broken)) as client:
+        answer = await client.get(RUNS)
+        assert (answer.status_code, answer.json()["code"]) == (500, "INTERNAL")
+        assert "secret" not in answer.text
+        assert (await client.get("/api/v1/health")).status_code == 200
+    assert "the secret of the hook" in caplog.text
+    async with client_of(app.asgi(auth=lambda request: User("x" * 600))) as client:
+        assert (await client.get(RUNS)).status_code == 422
