@@ -209,7 +209,8 @@ def _message(cls: type[Described]) -> str:
 
 def make_commands() -> str:
     """The help of each command, as it prints it."""
-    context = click.Context(cli, info_name="outlast", terminal_width=WIDTH, max_content_width=WIDTH)
+    settings: dict[str, Any] = {**cli.context_settings, "terminal_width": WIDTH, "max_content_width": WIDTH}
+    context = click.Context(cli, info_name="outlast", **settings)
     parts = [_tell_command(cli, context, "outlast")]
     for name in cli.list_commands(context):
         command = cli.get_command(context, name)

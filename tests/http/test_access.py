@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Any
 
 import pytest
 
@@ -43,7 +44,7 @@ def as_user(name):
 def test_nothing_is_open_by_default():
     """One way to know who asks has to be chosen, and only one; a token is no empty or short text. # SPEC A2"""
     app = Outlast("memory://")
-    for options in (
+    wrong: tuple[Any, ...] = (
         {},
         {"no_auth": False},
         {"token": ""},
@@ -53,7 +54,8 @@ def test_nothing_is_open_by_default():
         {"auth": "ada"},
         {"no_auth": True, "hosts": "example.org"},
         {"no_auth": True, "origins": ["example.org"]},
-    ):
+    )
+    for options in wrong:
         with pytest.raises(InvalidSetting) as caught:
             app.asgi(**options)
         assert options.get("token") != "short" or "short" not in str(caught.value)

@@ -30,7 +30,6 @@ from outlast.cli.stopping import Stopping, run_stoppable
 from outlast.cli.store_choice import app_on
 from outlast.cli.target import load_app
 from outlast.cli.watching import stop_steps
-from outlast.errors import ExtraMissing
 from outlast.http.sites import LOOPBACK, is_loopback
 
 __all__ = ["dev"]
@@ -103,10 +102,7 @@ async def _work(app: Outlast, options: dict[str, Any], output: Output, stopping:
 
 def _supervise(target: str, host: str, port: int) -> ExitCode:
     """Keep a child at work until told to stop."""
-    try:
-        from watchfiles import PythonFilter, awatch
-    except ModuleNotFoundError as error:
-        raise ExtraMissing("outlast dev", "server") from error
+    from watchfiles import PythonFilter, awatch
 
     async def main(stopping: Stopping) -> ExitCode:
         asked = asyncio.Event()

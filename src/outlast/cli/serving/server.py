@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import importlib.util
 import socket
 from collections.abc import Callable, Generator
 from typing import TYPE_CHECKING, Any, Protocol
@@ -40,11 +41,8 @@ class Api(Protocol):
 
 def require_server() -> None:
     """Raises ExtraMissing, before anything is begun."""
-    try:
-        import starlette  # noqa: F401
-        import uvicorn  # noqa: F401
-    except ModuleNotFoundError as error:
-        raise ExtraMissing("The HTTP API", "server") from error
+    if any(importlib.util.find_spec(name) is None for name in ("starlette", "uvicorn", "watchfiles")):
+        raise ExtraMissing("The HTTP API", "server")
 
 
 def listen(host: str, port: int) -> socket.socket:
