@@ -130,6 +130,21 @@ async def test_retry(app, client, mended):
     assert (again.status_code, again.json()["code"]) == (409, "RUN_NOT_FAILED")
 
 
+async def test_fork(app, client):
+    """A new run from a copy of the journal, with another result if wanted; the first one stays as it is. # SPEC R10"""
+    run = await app.start("double", 3, id="A-1")
+    await run.result(timeout=20)
+    forked = await client.post(f"{RUNS}/A-1/fork", json={"at": "twice", "id": "a/fork"})
+    assert (forked.status_code, forked.headers["location"]) == (201, f"{RUNS}/a%2Ffork")
+    ended = await client.get(f"{forked.headers['location']}/result", params={"wait": "20s"})
+    assert ended.json()["output"] == 6
+    assert (await client.get(forked.headers["location"])).json()["forked_from"] == run.uid
+    wrong = await client.post(f"{RUNS}/A-1/fork", json={"at": "nothing"})
+    assert (wrong.status_code, wrong.json()["code"]) == (422, "INVALID_SETTING")
+    taken = await client.post(f"{RUNS}/A-1/fork", json={"at": "twice", "id": "A-1"})
+    assert (taken.status_code, taken.json()["code"]) == (409, "RUN_EXISTS")
+
+
 async def test_delete(app, client):
     """Only what has ended, and then nothing is left of it. # SPEC R9"""
     held = await app.start("hold", id="H")

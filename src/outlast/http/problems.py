@@ -50,6 +50,7 @@ _STATUS: dict[type[OutlastError], int] = {
     errors.ApprovalResolved: 409,
     errors.ApprovalForbidden: 403,
     errors.ApprovalInvalid: 422,
+    errors.InvalidDefinition: 422,
     errors.InvalidInput: 422,
     errors.InvalidName: 422,
     errors.InvalidDuration: 422,

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from outlast.core.keys import check_name
 from outlast.errors import InvalidSetting, RunNotFound
+from outlast.http.paths import quote_segment
 from outlast.run.handle import Run
 
 if TYPE_CHECKING:
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
     from outlast.http.route import Call
     from outlast.stores.store import RunRow
 
-__all__ = ["engine_of", "find_run", "handle_of"]
+__all__ = ["engine_of", "find_run", "handle_of", "run_path"]
 
 
 def engine_of(app: Outlast) -> Engine:
@@ -43,3 +44,8 @@ async def find_run(call: Call[Any, Any]) -> tuple[Run[Any], RunRow]:
     if uid is not None and name not in {"-", row.id}:
         raise InvalidSetting("uid", uid, f"a run called {name!r}, or '-' in the path")
     return handle_of(call.app, row), row
+
+
+def run_path(id: str, uid: str) -> str:
+    """Where the run is; clients would resolve an id that is all dots, so such a run is named by its uid."""
+    return f"/api/v1/runs/-?uid={uid}" if id in {".", ".."} else f"/api/v1/runs/{quote_segment(id)}"

@@ -21,6 +21,7 @@ __all__ = [
     "Done",
     "FindRun",
     "Follow",
+    "ForkRequest",
     "Moment",
     "Outcome",
     "Part",
@@ -152,6 +153,14 @@ class ResumeRequest(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
     """What to open."""
 
     reason: Annotated[str | None, Meta(description="What it is suspended on; default: the only thing.")] = None
+
+
+class ForkRequest(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
+    """Where to begin anew."""
+
+    at: Annotated[str, Meta(description="Key of the first step that runs again.")]
+    results: Annotated[dict[str, Any], Meta(description="Other results for steps before it, by key.")] = {}
+    id: Annotated[str | None, Meta(description="The new run's name.")] = None
 
 
 class SignIn(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):

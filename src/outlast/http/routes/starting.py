@@ -11,15 +11,14 @@ from typing import Any
 from outlast.core.states import is_ended
 from outlast.errors import FunctionNotFound, InvalidSetting, RunConflict
 from outlast.http.access import Caller
-from outlast.http.paths import quote_segment
-from outlast.http.reach import engine_of, handle_of
+from outlast.http.reach import engine_of, handle_of, run_path
 from outlast.http.refusals import NotAllowed
 from outlast.http.route import Call, Reply
 from outlast.http.routes.runs import read_wait, wait_outcome
 from outlast.http.shapes import Outcome, StartQuery, StartRequest
 from outlast.run.options import check_start
 
-__all__ = ["run_path", "start_run"]
+__all__ = ["start_run"]
 
 
 async def start_run(call: Call[StartQuery, StartRequest]) -> Reply[Outcome]:
@@ -58,11 +57,6 @@ async def start_run(call: Call[StartQuery, StartRequest]) -> Reply[Outcome]:
         return Reply(reply.value, reply.status, headers)
     outcome = Outcome(id=name, uid=uid, workflow=row.workflow, status=row.status, is_ended=is_ended(row.status))
     return Reply(outcome, 201, headers)
-
-
-def run_path(id: str, uid: str) -> str:
-    """Where the run is; clients would resolve an id that is all dots, so such a run is named by its uid."""
-    return f"/api/v1/runs/-?uid={uid}" if id in {".", ".."} else f"/api/v1/runs/{quote_segment(id)}"
 
 
 def _owner(caller: Caller, asked: str | None) -> str | None:

@@ -5,11 +5,11 @@ What always holds: when one answers, what it was asked for is stored; and it is 
 
 from __future__ import annotations
 
-from outlast.http.reach import find_run
-from outlast.http.route import Call, Nothing
-from outlast.http.shapes import CancelAnswer, CancelRequest, Done, FindRun, ResumeRequest
+from outlast.http.reach import find_run, run_path
+from outlast.http.route import Call, Nothing, Reply
+from outlast.http.shapes import CancelAnswer, CancelRequest, Done, FindRun, ForkRequest, ResumeRequest
 
-__all__ = ["cancel_run", "delete_run", "resume_run", "retry_run"]
+__all__ = ["cancel_run", "delete_run", "fork_run", "resume_run", "retry_run"]
 
 
 async def cancel_run(call: Call[FindRun, CancelRequest]) -> CancelAnswer:
@@ -31,6 +31,17 @@ async def retry_run(call: Call[FindRun, Nothing]) -> Done:
     run, _ = await find_run(call)
     await run.retry()
     return Done(id=run.id, uid=run.uid)
+
+
+async def fork_run(call: Call[FindRun, ForkRequest]) -> Reply[Done]:
+    """Start a new run from a copy of this one's journal before the step `at`, with the code at hand.
+
+    This one goes on as it is. `results` replaces results of steps before `at`, by key.
+    """
+    run, _ = await find_run(call)
+    fork = await run.fork(at=call.body.at, results=call.body.results, id=call.body.id)
+    location = call.root + run_path(fork.id, fork.uid)
+    return Reply(Done(id=fork.id, uid=fork.uid), 201, {"location": location})
 
 
 async def delete_run(call: Call[FindRun, Nothing]) -> None:

@@ -18,6 +18,7 @@ RUN = f"{API}/runs/{{id}}"
 _FOUND: Errors = (errors.RunNotFound, errors.InvalidName, errors.InvalidSetting)
 _START: Errors = (
     errors.FunctionNotFound,
+    errors.InvalidDefinition,
     errors.InvalidInput,
     errors.InvalidName,
     errors.InvalidSetting,
@@ -30,6 +31,7 @@ _START: Errors = (
     errors.StoreFull,
     NotAllowed,
 )
+_FORK: Errors = (*_FOUND, errors.RunExists, errors.NotEncodable, errors.ValueTooLarge, errors.StoreFull)
 _SENT: Errors = (*_FOUND, errors.InboxFull, errors.StoreFull)
 
 ROUTES: tuple[Route, ...] = (
@@ -44,6 +46,7 @@ ROUTES: tuple[Route, ...] = (
     Route("POST", f"{RUN}/cancel", steering.cancel_run, _SENT),
     Route("POST", f"{RUN}/resume", steering.resume_run, (*_SENT, errors.WaitNotFound, errors.RunEnded)),
     Route("POST", f"{RUN}/retry", steering.retry_run, (*_FOUND, errors.RunNotFailed, errors.StoreFull)),
+    Route("POST", f"{RUN}/fork", steering.fork_run, _FORK, statuses=(201,)),
     Route("DELETE", RUN, steering.delete_run, (*_FOUND, errors.RunNotEnded), statuses=(204,)),
     Route("GET", f"{API}/changes", following.follow_changes, tag="server"),
     Route("GET", f"{API}/workflows", surroundings.list_workflows, tag="workflows"),
