@@ -100,14 +100,15 @@ class Workflow(Generic[P, R]):
 
         Worked out at the first use: the functions may be defined behind the workflow.
         """
-        return self._version or self._read().version
+        return self._version or self.read().version
 
     @property
     def plan(self) -> Plan | None:
         """What the source says it will do; None where there is no source."""
-        return self._read().plan
+        return self.read().plan
 
-    def _read(self) -> Reading:
+    def read(self) -> Reading:
+        """Its source, read once."""
         if self._reading is None:
             from outlast.authoring.source.reading import read_workflow  # it looks for workflows, in turn
 

@@ -30,6 +30,7 @@ COMMANDS = {
     "prune": "steering",
     "workers": "runs",
     "graph": "plans.graph",
+    "check": "plans.check",
     "migrate": "migrate",
     "doctor": "doctor",
     "bench": "bench",

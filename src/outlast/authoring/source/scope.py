@@ -145,10 +145,10 @@ class _ModuleMeaning(_ObjectMeaning):
         module = self._value
         assert isinstance(module, ModuleType)
         found = vars(module).get(name, _MISSING)
-        if found is _MISSING:
-            return None
-        meaning = mean(found, self._snapshot)
         is_standard = module.__name__.partition(".")[0] in sys.stdlib_module_names
+        if found is _MISSING:  # or made at its first use
+            return KnownMeaning(f"{module.__name__}.{name}") if is_standard else None
+        meaning = mean(found, self._snapshot)
         is_plain = meaning is None or (isinstance(meaning, _ObjectMeaning) and not isinstance(found, ModuleType))
         if is_standard and is_plain:
             return KnownMeaning(f"{_PUBLIC.get(module.__name__, module.__name__)}.{name}")

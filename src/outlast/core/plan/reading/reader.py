@@ -34,7 +34,10 @@ from outlast.core.plan.reading.reach import Reach
 from outlast.core.plan.reading.statements import Statements
 from outlast.core.plan.reading.values import Values
 
-__all__ = ["Reader"]
+__all__ = ["NEVER_AWAITED", "NOBODY_WAITS", "Reader"]
+
+NEVER_AWAITED: Final = "it is never awaited"
+NOBODY_WAITS: Final = "nothing waits for it"
 
 MOST_NODES: Final = 2_000
 """Past this, functions are not followed any more: one that calls another twice, which calls a third twice …"""
@@ -268,7 +271,7 @@ class Reader:
         self._open += [thunk for thunk in left if thunk in passed_on]
         for thunk in left:
             if thunk not in passed_on and thunk not in inside:
-                why = "nothing waits for it" if thunk.is_eager else "it is never awaited"
+                why = NOBODY_WAITS if thunk.is_eager else NEVER_AWAITED
                 node_id = self.new_id("opaque")
                 thunk.result = node_id
                 self.add(OpaqueNode(node_id, thunk.line, thunk.source, thunk.source, why, thunk.functions))

@@ -266,6 +266,7 @@ class Values:
         if nodes or any(clause.is_async for clause in node.generators):
             with reader.block() as later:
                 begun = [reader.begin_later(thunk) for thunk in made.calls()]
+            begun += [node_id for part in made.parts() for node_id in part.begun]
             add([*nodes, *later])
             reader.results[node] = node_id
             return Value(result=node_id, begun=tuple(filter(None, begun)))

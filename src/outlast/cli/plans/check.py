@@ -1,0 +1,63 @@
+"""`outlast check`: what in workflows may make a replay differ, or happen twice. Layer: cli."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from outlast.authoring.source.checking import check_workflow
+from outlast.cli.exits import ExitCode
+from outlast.cli.options import Settings, shared_options
+from outlast.cli.output import Output
+from outlast.cli.target import load_workflows
+from outlast.core.check.findings import RULES, Finding
+
+__all__ = ["check"]
+
+
+@click.command()
+@click.argument("target", metavar="MODULE[:WORKFLOW]")
+@shared_options
+@click.pass_obj
+def check(settings: Settings, /, target: str) -> ExitCode:
+    """Look for what a workflow's body should leave to its steps, in the bodies and in all they call.
+
+    Clocks, randomness, the environment, I/O, threads, the order of sets, globals that are changed, calls in clean-up,
+    and steps that nothing awaits. A line with the comment "# outlast: ok" is passed over, and a function whose first
+    line has it. Nothing is run but the module's import. Exits with 1 if anything was found.
+    """
+    output = settings.output()
+    with output.reserved():
+        workflows = [workflow for _, workflow in load_workflows(target)]
+        found = {workflow.name: check_workflow(workflow) for workflow in workflows if workflow.graph is None}
+    findings = [finding for some in found.values() for finding in some or ()]
+    unread = sorted(name for name, some in found.items() if some is None)
+    output.emit({"findings": findings, "checked": sorted(found), "unread": unread})
+    _tell(output, findings)
+    for name in unread:
+        output.say(f"{name}: its source cannot be read, so it was not checked")
+    count = len(found) - len(unread)
+    output.say(f"{len(findings)} found in {count} workflow{'' if count == 1 else 's'}")
+    return ExitCode.FAILED if findings else ExitCode.COMPLETED
+
+
+def _tell(output: Output, findings: list[Finding]) -> None:
+    told: set[str] = set()
+    for finding in findings:
+        place = f"{_near(finding.file)}:{finding.line}:{finding.column}"
+        output.say(f"{place}: {finding.rule}: {finding.function} {finding.message}. {finding.todo}")
+        told.add(finding.rule)
+    if told:
+        output.say("")
+    for rule in RULES:
+        if rule in told:
+            output.say(f"{rule}: {RULES[rule]}")
+
+
+def _near(file: str) -> str:
+    """As seen from here, where it is below."""
+    try:
+        return str(Path(file).relative_to(Path.cwd()))
+    except ValueError:
+        return file

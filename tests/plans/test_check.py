@@ -1,0 +1,204 @@
+"""What `outlast check` finds in bodies, and what it lets pass."""
+
+from __future__ import annotations
+
+import linecache
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from outlast.authoring.source.checking import check_workflow
+from outlast.core.check.findings import RULES, Finding
+from outlast.core.check.tables import TODO
+from tests.plans.kept import list_examples
+
+HEAD = """
+import asyncio, concurrent.futures, datetime, functools, logging, os, pathlib, random, secrets, socket, subprocess
+import sys, threading, time, uuid
+from datetime import datetime as dt
+from os import environ
+from time import time as now
+from outlast import Context, Module
+
+app = Module("")
+CACHE = {}
+TABLE = {"a": 1}
+COUNT = 0
+
+@app.step
+async def charge(x=None):
+    CACHE["n"] = time.time()
+    return 1
+
+def stamp():
+    return dt.now()
+
+def pure(x):
+    return len(x)
+
+def deeper():
+    return stamp()
+
+async def cleaned(ctx):
+    try:
+        await charge()
+    finally:
+        pure("x")
+
+def allowed():  # outlast: ok
+    return time.time()
+
+@app.workflow
+async def body(ctx: Context, items: set[str], rows: list[str], db):
+"""
+
+FOUND = [
+    ("clock", "now()"),
+    ("clock", "time.monotonic()"),
+    ("clock", "dt.now(datetime.UTC)"),
+    ("clock", "datetime.date.today()"),
+    ("clock", "stamp()"),
+    ("clock", "deeper()"),
+    ("clock", "[stamp() for row in rows]"),
+    ("clock", "f'{time.time()}'"),
+    ("clock", "(lambda: time.time())()"),
+    ("random", "random.choice(rows)"),
+    ("random", "random.Random().random()"),
+    ("random", "secrets.token_hex()"),
+    ("random", "str(uuid.uuid4())"),
+    ("random", "os.urandom(5)"),
+    ("environment", "os.environ['X']"),
+    ("environment", "environ.get('X')"),
+    ("environment", "os.getpid()"),
+    ("environment", "socket.gethostname()"),
+    ("environment", "sys.argv[1]"),
+    ("io", "open('x')"),
+    ("io", "print('x')"),
+    ("io", "os.remove('x')"),
+    ("io", "pathlib.Path('x').read_text()"),
+    ("io", "subprocess.run(['x'])"),
+    ("io", "time.sleep(1)"),
+    ("thread", "threading.Thread(target=pure)"),
+    ("thread", "await asyncio.to_thread(pure, 'x')"),
+    ("thread", "asyncio.get_running_loop().run_in_executor(None, pure)"),
+    ("thread", "concurrent.futures.ThreadPoolExecutor()"),
+    ("thread", "asyncio.run(charge())"),
+    ("order", "[row for row in items]"),
+    ("order", "list({1, 2})"),
+    ("order", "await asyncio.gather(*{charge(1)})"),
+    ("order", "await asyncio.gather(*[charge(x) for x in items | {'a'}])"),
+    ("order", "','.join(items)"),
+    ("order", "items.pop()"),
+    ("order", "id(rows)"),
+    ("order", "[await charge(x) for x in set(rows)]"),
+    ("global", "CACHE['a'] = 1"),
+    ("global", "CACHE.update(a=1)"),
+    ("global", "print(CACHE)"),
+    ("unawaited", "charge()"),
+    ("unawaited", "asyncio.create_task(charge())"),
+    ("unawaited", "asyncio.gather(charge(), charge())"),
+    ("cleanup", "await cleaned(ctx)"),
+]
+
+PASSED = [
+    "ctx.now(), ctx.uuid(), ctx.random.random()",
+    "await charge()",
+    "await asyncio.sleep(1)",
+    "await ctx.do('now', lambda: time.time())",
+    "await ctx.do('stamp', stamp)",
+    "await ctx.do('stamp', functools.partial(stamp))",
+    "await charge.options(on_error=lambda failed: print(failed))()",
+    "ctx.compensate(stamp)",
+    "random.Random(5).random()",
+    "uuid.uuid5(uuid.NAMESPACE_URL, 'x')",
+    "datetime.datetime(2026, 1, 1) + datetime.timedelta(1)",
+    "time.gmtime(0)",
+    "TABLE['a']",
+    "pure(rows)",
+    "allowed()",
+    "time.time()  # outlast: ok",
+    "sorted(items), len(items), 'x' in items, max(items), sum(1 for x in items)",
+    "[row for row in sorted(items)]",
+    "{row for row in rows}",
+    "pathlib.Path('x') / 'y'",
+    "await asyncio.gather(*[charge(row) for row in rows])",
+    "tasks = [asyncio.create_task(charge(row)) for row in rows]; await asyncio.wait(tasks)",
+    "task = asyncio.create_task(charge()); await task",
+    "await asyncio.Queue().get()",
+    "ctx.log.info('x')",
+    "'x'.join(rows), rows.pop(), dict.fromkeys(rows)",
+    "isinstance(db, subprocess.CalledProcessError)",
+]
+
+BLOCKS = {
+    "a loop over a set": ("order", "for x in items:\n    await charge(x)"),
+    "a set that grew": ("order", "seen = set()\nseen.add(1)\nfor x in seen:\n    pass"),
+    "a set that was sorted": ("", "seen = set(rows)\nseen = sorted(seen)\nfor x in seen:\n    pass"),
+    "a global that is set": ("global", "global COUNT\nCOUNT = 1"),
+    "a call in finally": ("cleanup", "try:\n    await charge()\nfinally:\n    db.close()"),
+    "a step in finally": ("", "try:\n    await charge()\nfinally:\n    await charge(2)\n    rows.append(1)"),
+    "a bare except": ("swallow", "try:\n    await charge()\nexcept:\n    pass"),
+    "a call in a bare except": ("cleanup", "try:\n    await charge()\nexcept BaseException:\n    db.undo()\n    raise"),
+    "a call in an except": ("", "try:\n    await charge()\nexcept ValueError:\n    pure('x')"),
+    "a task in a group": ("", "async with asyncio.TaskGroup() as group:\n    group.create_task(charge())"),
+    "a nested function": ("clock", "def inner():\n    return time.time()\ninner()"),
+    "a nested function as a step": ("clock", "def inner():\n    return stamp()\ninner()"),
+    "a local of the same name": ("", "time = rows\ntime.time()"),
+    "a helper that is followed": ("io", "import os\nos.mkdir('x')"),
+}
+
+
+@pytest.fixture
+def check() -> Callable[[str], list[Finding]]:
+    """The findings of a body."""
+
+    def run(text: str) -> list[Finding]:
+        source = HEAD + "".join(f"    {line}\n" for line in text.splitlines())
+        name = f"<body {hash(source)}>"
+        linecache.cache[name] = (len(source), None, source.splitlines(keepends=True), name)
+        namespace: dict[str, Any] = {"__name__": "bodies"}
+        exec(compile(source, name, "exec"), namespace)
+        found = check_workflow(namespace["body"])
+        assert found is not None
+        return found
+
+    return run
+
+
+@pytest.mark.parametrize(("rule", "text"), FOUND)
+def test_what_a_body_should_not_do_is_found(rule: str, text: str, check: Callable[[str], list[Finding]]) -> None:
+    """With the rule it breaks, in the body and in what it calls, however deep."""
+    assert rule in {finding.rule for finding in check(text)}
+
+
+@pytest.mark.parametrize("text", PASSED)
+def test_what_is_harmless_is_passed_over(text: str, check: Callable[[str], list[Finding]]) -> None:
+    """What is the same on every replay, what runs as a step, and what was allowed."""
+    assert check(text) == []
+
+
+@pytest.mark.parametrize(("rule", "text"), BLOCKS.values(), ids=BLOCKS)
+def test_blocks(rule: str, text: str, check: Callable[[str], list[Finding]]) -> None:
+    """Loops, clean-up, globals and functions inside."""
+    assert {finding.rule for finding in check(text)} == ({rule} if rule else set())
+
+
+def test_a_finding_says_where_and_what_to_do(check: Callable[[str], list[Finding]]) -> None:
+    """File, line and column of the call itself, in the function it stands in."""
+    (finding,) = check("rows.append(1)\nx = deeper()")
+    line = next(number for number, text in enumerate(HEAD.splitlines(), 1) if "dt.now()" in text)
+    assert (finding.line, finding.column, finding.function) == (line, 12, "stamp")
+    assert finding.workflow == "body"
+    assert finding.message == "calls datetime.datetime.now()"
+    assert "ctx.now()" in finding.todo
+
+
+def test_every_rule_has_a_reason_and_a_remedy() -> None:
+    """Nobody is told that something is wrong without why, and what instead."""
+    assert set(RULES) == set(TODO)
+
+
+def test_the_examples_are_clean() -> None:
+    """What we show does as we say."""
+    assert [finding for workflow in list_examples() for finding in check_workflow(workflow) or ()] == []
