@@ -19,6 +19,8 @@ from outlast.core.events import (
     OUTCOMES,
     AttemptStarted,
     Event,
+    RunCompensated,
+    RunCompleted,
     RunReopened,
     RunStarted,
     StepFailed,
@@ -26,10 +28,11 @@ from outlast.core.events import (
     StepStarted,
     StepSucceeded,
     TimerFired,
+    UnwindStarted,
     decode_events,
 )
 from outlast.core.fold import fold
-from outlast.core.keys import invocation_id
+from outlast.core.keys import child_uid, invocation_id
 from outlast.core.machine import Machine
 from outlast.core.reopening import splice
 from outlast.core.replay import Replay
@@ -71,6 +74,8 @@ async def check_store(
         problems += [Problem(row.uid, text) for text in found]
     problems += check_marks(journals)
     problems += check_effects(journals, marks)
+    problems += check_children(journals)
+    problems += [Problem(uid, text) for uid, journal in journals.items() for text in check_unwind(_flat(journal))]
     return problems
 
 
@@ -200,7 +205,12 @@ def check_replay(journal: Journal, registry: Module) -> Iterator[str]:
     if workflow is None:
         return
     facts = RunFacts(registry, logging.getLogger("outlast"))
-    machine = Machine(started, lambda machine: workflow.run_body(machine, facts), encode_error)
+    machine = Machine(
+        started,
+        lambda machine: workflow.run_body(machine, facts),
+        encode_error,
+        unwinder=lambda machine, undoables: workflow.run_unwind(machine, facts, undoables),
+    )
     try:
         replay = Replay(machine, splice(events))
         while replay.advance(1000):
@@ -235,8 +245,14 @@ def check_effects(journals: Mapping[str, Journal], marks: Sequence[Mark]) -> Ite
             yield Problem(uid, f"attempt {attempt} of step {key} ran {count} times")
     if marks:
         for uid, journal in journals.items():
-            for event in _flat(journal):
-                if isinstance(event, StepSucceeded) and (uid, event.key, event.attempt) not in done:
+            events = _flat(journal)
+            runs = {event.key for event in events if isinstance(event, StepStarted) and event.is_elsewhere}
+            for event in events:
+                if (
+                    isinstance(event, StepSucceeded)
+                    and event.key not in runs
+                    and (uid, event.key, event.attempt) not in done
+                ):
                     yield Problem(uid, f"step {event.key} succeeded at attempt {event.attempt}, without an effect")
     yield from _check_overlaps(marks)
 
@@ -254,6 +270,54 @@ def _check_overlaps(marks: Sequence[Mark]) -> Iterator[Problem]:
             here.add(mark.attempt)
         else:
             here.discard(mark.attempt)
+
+
+# --- families ---------------------------------------------------------------------------------------------------------
+
+
+def check_children(journals: Mapping[str, Journal]) -> Iterator[Problem]:
+    """A child that was asked for is there, and is its parent's; an outcome its parent has of it is one it had."""
+    for uid, journal in journals.items():
+        events = _flat(journal)
+        asked = {event.key for event in events if isinstance(event, StepStarted) and event.kind == "child"}
+        begun = {event.key for event in events if isinstance(event, StepStarted | AttemptStarted) and event.attempt}
+        for key in asked & begun:
+            child = _flat(journals.get(child_uid(uid, key), []))
+            if not child:
+                yield Problem(uid, f"its child {key} is not there")
+                continue
+            started = child[0]
+            if not isinstance(started, RunStarted) or (started.parent, started.parent_key) != (uid, key):
+                yield Problem(uid, f"its child {key} began with {started!r}")
+            for event in events:
+                if isinstance(event, StepSucceeded) and event.key == key:
+                    outputs = [bytes(end.output) for end in child if isinstance(end, RunCompleted)]
+                    if bytes(event.value) not in outputs:
+                        yield Problem(uid, f"its child {key} came to {outputs}, and it has {event.value!r}")
+
+
+def check_unwind(events: Sequence[Event]) -> Iterator[str]:
+    """What is undone is what succeeded and can be, each once, in the order on record, all of it if the end says so."""
+    started = next((event for event in events if isinstance(event, UnwindStarted)), None)
+    if started is None:
+        return
+    undoing = [event.compensates for event in events if isinstance(event, StepStarted) and event.compensates]
+    if undoing != list(started.keys[: len(undoing)]):
+        yield f"it undid {undoing}, and was to undo {started.keys}"
+    undoable = {
+        event.key for event in events if isinstance(event, StepStarted) and event.undo and not event.compensates
+    }
+    for event in events:
+        is_done = isinstance(event, StepSucceeded) and event.key in undoable and (event.undoable or not event.message)
+        if is_done and event.key not in started.keys:
+            yield f"step {event.key} succeeded, and was not undone"
+    undone = {event.key for event in events if isinstance(event, StepSucceeded)}
+    if isinstance(events[-1], RunCompensated):
+        if len(undoing) != len(started.keys):
+            yield f"it is compensated, and undid {undoing} of {started.keys}"
+        for event in events:
+            if isinstance(event, StepStarted) and event.compensates and event.key not in undone:
+                yield f"it is compensated, and {event.key} has not succeeded"
 
 
 # --- reading ----------------------------------------------------------------------------------------------------------

@@ -108,6 +108,20 @@ async def poison(tag: str) -> str:
     return tag
 
 
+@flows.step(retries=RETRIES, backoff=0.01)
+async def book(tag: str) -> str:
+    """Can be undone."""
+    with _ledger.effect():
+        await asyncio.sleep(_pace())
+    return f"{tag}!"
+
+
+@book.compensation(retries=RETRIES, backoff=0.01)
+async def unbook(tag: str, result: str) -> None:
+    with _ledger.effect():
+        await asyncio.sleep(_pace())
+
+
 @flows.workflow
 async def chain(ctx: Context, length: int) -> list[str]:
     """One after the other."""
@@ -192,6 +206,32 @@ async def cleaning(ctx: Context, seconds: float) -> None:
 
 
 @flows.workflow
+async def family(ctx: Context, depth: int) -> list[str]:
+    """A tree of children, one after the other and side by side."""
+    if depth == 0:
+        return [await act("leaf")]
+    first = await family(depth - 1)
+    others = await asyncio.gather(family(depth - 1), family(depth - 1))
+    return first + [leaf for other in others for leaf in other]
+
+
+@flows.workflow
+async def trip(ctx: Context, tag: str) -> str:
+    """Completes, and can be undone."""
+    return await book(tag) + await act(tag)
+
+
+@flows.workflow
+async def saga(ctx: Context) -> None:
+    """Does a good deal, children included, and fails."""
+    await book("a")
+    await trip("b")
+    await asyncio.gather(trip("c"), book("d"))
+    ctx.compensate(unbook, "e", "e!")
+    raise RuntimeError("all of it was for nothing")
+
+
+@flows.workflow
 async def poisoned(ctx: Context) -> str:
     """Kills whoever works it, by a step."""
     return await poison("p")
@@ -225,4 +265,6 @@ def accepted_outputs(workflow: str, arguments: list[Any]) -> list[Any]:
         return [["before!", outcome, "after!"] for outcome in ("timed out", "in time")]
     if workflow == "guarded":
         return [[got, "after!"] for got in ("o!", "interrupted")]
+    if workflow == "family":
+        return [["leaf!"] * 3 ** arguments[0]]
     return {"mended": [["before!", f"{arguments[0]}!", "after!"]], "waiting": ["w!"], "parked": ["woken!"]}[workflow]

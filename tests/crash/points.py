@@ -19,12 +19,13 @@ from typing import Any, NamedTuple
 
 import outlast.engine.books
 import outlast.engine.mail
+import outlast.engine.messages.children
 import outlast.stores.sqlite.connection
 import outlast.stores.sqlite.migrate
 import outlast.stores.sqlite.store
 import outlast.stores.sqlite.workers
 from outlast.authoring.call import Call
-from outlast.core.events import OUTCOMES, StepSucceeded, TimerFired
+from outlast.core.events import OUTCOMES, RunCompensated, StepStarted, StepSucceeded, TimerFired, UnwindStarted
 from outlast.core.machine import Machine
 from outlast.core.replay import Replay
 from outlast.engine.draft import Draft
@@ -56,6 +57,11 @@ class Point(NamedTuple):
 def _has(*kinds: type) -> Callable[..., bool]:
     """A draft with such an event."""
     return lambda _, draft, *__: any(isinstance(event, kinds) for event in draft.events)
+
+
+def _undoes(_: object, draft: Draft, *__: object) -> bool:
+    """A draft that begins to undo a step."""
+    return any(isinstance(event, StepStarted) and event.compensates for event in draft.events)
 
 
 def _sql(*beginnings: str) -> Callable[..., bool]:
@@ -167,6 +173,16 @@ POINTS: dict[str, Point] = {
     "mail-read": Point(outlast.engine.mail, "take_mail", behind=True, needs="cancel"),
     "before-retry": Point(Engine, "retry", needs="retry"),
     "reopened-and-not-told": Point(Engine, "retry", behind=True, needs="retry"),
+    # Families: runs that start, wait for and undo other runs.
+    "before-child": Point(Draft, "begin_run", needs="family"),
+    "child-drafted": Point(Draft, "begin_run", behind=True, needs="family"),
+    "parent-not-told": Point(outlast.engine.messages.children, "tell_parent", needs="family"),
+    "child-heard-of": Point(outlast.engine.mail, "read_end", behind=True, needs="family"),
+    "unwind-not-submitted": Point(HotRun, "submit", fits=_has(UnwindStarted), needs="family"),
+    "undoing-not-submitted": Point(HotRun, "submit", fits=_undoes, needs="family"),
+    "child-reopened": Point(Draft, "reopen", behind=True, needs="family"),
+    "undone-not-submitted": Point(HotRun, "submit", fits=_has(RunCompensated), needs="family"),
+    "family-commit": Point(SqliteStore, "commit", behind=True, fits=_carries(events=True), needs="family"),
     # The file itself.
     "migrating": Point(outlast.stores.sqlite.migrate, "migrate", behind=True),
     "checkpointed": Point(_Connection, "execute", behind=True, fits=_sql("pragma wal_checkpoint"), needs="log"),

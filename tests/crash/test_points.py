@@ -24,7 +24,18 @@ pytestmark = [pytest.mark.process, pytest.mark.timeout(120)]
 STARTS = [(workflow, arguments, f"r{number}") for number, (workflow, arguments) in enumerate(MIX)]
 AGES = 1e6
 """Seconds. A lease that no jump of the clock ends."""
-LATER = {"told-and-not-acted": (2, 5), "effect-without-outcome": (3,), "committed-and-not-told": (4,), "in-body": (3,)}
+FAMILY = [("family", [1], "f"), ("saga", [], "s")]
+LATER = {
+    "child-heard-of": (2,),
+    "child-reopened": (2,),
+    "family-commit": (5, 9),
+    "undoing-not-submitted": (3,),
+    "parent-not-told": (4,),
+    "told-and-not-acted": (2, 5),
+    "effect-without-outcome": (3,),
+    "committed-and-not-told": (4,),
+    "in-body": (3,),
+}
 """Points that are passed again and again: they are tried at these passings besides."""
 
 
@@ -60,6 +71,8 @@ async def _spawn_to_die(world: World, app: Outlast, point: str) -> Proc:
         settings |= {"starts": STARTS, "max_hot": 0}
     elif needs == "crowd":
         settings |= {"starts": STARTS, "concurrency": 1}
+    elif needs == "family":
+        settings["starts"] = FAMILY
     elif needs == "log":
         settings |= {"starts": STARTS, "small_log": True}
     else:
@@ -141,7 +154,8 @@ async def _finish(world: World, app: Outlast) -> None:
     await world.forget_unstarted(app)
     reopens = "m" in world.started and not await _is_live(app, "m")
     # Whoever was not told asks again: the same ids are the same runs.
-    heir = await world.spawn_ready(lease=AGES, starts=STARTS, retries=["m"] if reopens else [])
+    starts = [(workflow, arguments, id) for id, (workflow, arguments) in world.started.items() if id in {"f", "s"}]
+    heir = await world.spawn_ready(lease=AGES, starts=starts or STARTS, retries=["m"] if reopens else [])
     await world.all_ended(app)
     await world.check(app)
     await heir.killed()

@@ -236,6 +236,9 @@ class World:
                 output = await (await app.get_run(id)).result(timeout=5)
                 if output not in accepted_outputs(workflow, arguments):
                     problems.append(Problem(rows[id].uid, f"{workflow} of run {id} ended with {output!r}"))
+        for id, row in rows.items():
+            if row.workflow == "crash:saga" and not row.live and str(row.status) != "compensated":
+                problems.append(Problem(row.uid, f"run {id} was to be undone, and is {row.status}"))
         for id in self.told("started"):
             if id not in rows:
                 problems.append(Problem(id, "was acknowledged, and is not there"))

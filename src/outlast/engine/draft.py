@@ -229,7 +229,9 @@ class Draft:
         if status is not None:
             self.end = cast(RunOutcome, last)
             self.drop(run)
-            return RowChange(status=status, waiting_on="", ended=True, error=_summary(self.end))
+            return RowChange(
+                status=status, waiting_on="", ended=True, error=_summary(self.end), recovered=run.recoveries > 0
+            )
         if type(last) is RunSuspended:
             self.is_released = not (run.running or self.starts)
             release = Release(run.epoch, run.seen) if self.is_released else None

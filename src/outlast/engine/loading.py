@@ -189,7 +189,7 @@ class Loader:
         if started.due > run.now_us():
             self._wait_or_end(run, started.due, inbox, draft)
             return
-        if run.recoveries and not is_reload:
+        if run.recoveries and not is_reload and not draft.events:  # behind its end only the reopening may come
             if run.recoveries > MOST_TAKEOVERS and not run.suspended:
                 mail.take_mail(run, inbox, advance=False)
                 self._set_poison_aside(run, raw, draft)
