@@ -308,8 +308,9 @@ def check_unwind(events: Sequence[Event]) -> Iterator[str]:
         event.key for event in events if isinstance(event, StepStarted) and event.undo and not event.compensates
     }
     for event in events:
-        is_done = isinstance(event, StepSucceeded) and event.key in undoable and (event.undoable or not event.message)
-        if is_done and event.key not in started.keys:
+        if not isinstance(event, StepSucceeded) or event.key not in undoable:
+            continue
+        if (event.undoable or not event.message) and event.key not in started.keys:
             yield f"step {event.key} succeeded, and was not undone"
     undone = {event.key for event in events if isinstance(event, StepSucceeded)}
     if isinstance(events[-1], RunCompensated):
