@@ -3,7 +3,7 @@
     python scripts/run_tests.py all|fast|soak [pytest's own arguments]
 
 Tests that spawn processes or measure time are marked `process` and run alone, after all others ran side by side: beside
-others they would measure the others. The last lines add both passes up, and name what ran: a store backend that has
+others they would measure the others. Both passes use one PostgreSQL server (tests/postgres_server.py). The last lines add both passes up, and name what ran: a store backend that has
 code but ran no test is a failure in CI, since a suite that skips a backend says nothing about it.
 """
 
@@ -24,6 +24,10 @@ from pathlib import Path
 from xml.etree import ElementTree as ET
 
 ROOT = Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(ROOT))
+
+from tests.postgres_server import find_server  # noqa: E402 - the tests are no package that is installed
+
 STORES = ROOT / "src" / "outlast" / "stores"
 BACKENDS = ("memory", "sqlite", "postgres")
 NO_TESTS_COLLECTED = 5  # pytest's exit status; a pass may be empty when ARGS select tests of the other
@@ -62,7 +66,8 @@ class Tally:
 def print_versions() -> None:
     """On what the tests run, so that a log of CI explains itself."""
     others = sorted(path.parent.parent.name.removeprefix(".venv-") for path in ROOT.glob(".venv-3.*/bin/python"))
-    postgres = "given" if os.environ.get("OUTLAST_TEST_POSTGRES") else "not given (OUTLAST_TEST_POSTGRES)"
+    server = find_server()  # the passes are told of it in their environment
+    postgres = server.how if server is not None else "is not here, and there is nothing to start it from"
     print(f"python   {platform.python_version()}, compared with {', '.join(others) or 'no other'}")
     print(f"msgspec  {version('msgspec')}   pytest {version('pytest')}   hypothesis {version('hypothesis')}")
     print(f"sqlite   {sqlite3.sqlite_version}   postgresql {postgres}")

@@ -11,6 +11,8 @@ from pathlib import Path
 import hypothesis
 import pytest
 
+from tests import postgres_schemas
+
 ROOT = Path(__file__).resolve().parent.parent
 
 # No deadline: on a shared machine one slow example says nothing about the code. In CI the same examples each time, so
@@ -18,6 +20,11 @@ ROOT = Path(__file__).resolve().parent.parent
 hypothesis.settings.register_profile("desk", deadline=None)
 hypothesis.settings.register_profile("ci", deadline=None, derandomize=True, print_blob=True)
 hypothesis.settings.load_profile("ci" if os.environ.get("CI") else "desk")
+
+
+def pytest_sessionfinish() -> None:
+    """Leave nothing behind in the database for tests."""
+    postgres_schemas.drop_schemas()
 
 
 @pytest.fixture(scope="session")

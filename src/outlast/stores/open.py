@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from outlast.errors import InvalidSetting
+from outlast.errors import ExtraMissing, InvalidSetting
 
 if TYPE_CHECKING:
     from outlast.stores.store import Store
 
 __all__ = ["open_store"]
 
-_SCHEMES = "sqlite:///path.db or memory://"
+_SCHEMES = "sqlite:///path.db, postgresql://user@host/database or memory://"
 
 
 def open_store(url: str) -> Store:
@@ -19,9 +19,12 @@ def open_store(url: str) -> Store:
 
     - `sqlite:///relative.db`, `sqlite:////absolute.db`: a file. Options: `?synchronous=full|normal`, `readers=1..4`,
       `busy_timeout=SECONDS` (`outlast.stores.sqlite.connection` says what they do).
+    - `postgresql://user:password@host:5432/database`, also `postgres://`: a schema in that database. Options:
+      `?schema=outlast`, `connections=1..100`, `pooler=transaction`, and the driver's, as `sslmode=verify-full`
+      (`outlast.stores.postgres.settings` says what they do).
     - `memory://`: this process's memory, for this object alone; `memory://name`: shared under that name.
 
-    Raises `InvalidSetting` for a URL that names neither; a PostgreSQL store comes with a later release.
+    Raises `InvalidSetting` for a URL that names none of them, `ExtraMissing` when its driver is not installed.
     Backends are imported when they are asked for."""
     scheme, separator, rest = url.partition("://")
     match scheme.lower() if separator else "":
@@ -34,6 +37,12 @@ def open_store(url: str) -> Store:
 
             return MemoryStore(f"memory://{rest}")
         case "postgresql" | "postgres":
-            raise InvalidSetting("store URL", url, f"{_SCHEMES}: this release has no PostgreSQL store yet")
+            try:
+                from outlast.stores.postgres import PostgresStore
+            except ModuleNotFoundError as error:
+                if error.name != "asyncpg":
+                    raise
+                raise ExtraMissing("A PostgreSQL store", "postgres") from error
+            return PostgresStore(f"postgresql://{rest}")
         case _:
             raise InvalidSetting("store URL", url, _SCHEMES)

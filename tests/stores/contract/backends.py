@@ -7,14 +7,16 @@ handles made for the same place must see the same data, as two processes would.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
 from outlast.stores.memory import MemoryStore
+from outlast.stores.postgres import PostgresStore
 from outlast.stores.sqlite import SqliteStore
 from outlast.stores.store import Store
+from tests import postgres_schemas
 
 __all__ = ["BACKENDS", "Backend", "Clock", "MovedClock", "WaitedClock"]
 
@@ -73,6 +75,8 @@ class Backend:
     make: Callable[[Path, Clock], Store]
     """A handle, not opened, on the data in this place (an empty folder, one for each test)."""
     make_clock: Callable[[], Clock] = MovedClock
+    clean: Callable[[], Awaitable[None]] | None = None
+    """Called after each test, for a backend whose places are not its alone."""
 
 
 def _make_memory(place: Path, clock: Clock) -> Store:
@@ -83,4 +87,15 @@ def _make_sqlite(place: Path, clock: Clock) -> Store:
     return SqliteStore(f"sqlite:///{place}/store.db", clock)
 
 
-BACKENDS = {backend.name: backend for backend in [Backend("memory", _make_memory), Backend("sqlite", _make_sqlite)]}
+def _make_postgres(place: Path, clock: Clock) -> Store:
+    return PostgresStore(postgres_schemas.shared_url())
+
+
+BACKENDS = {
+    backend.name: backend
+    for backend in [
+        Backend("memory", _make_memory),
+        Backend("sqlite", _make_sqlite),
+        Backend("postgres", _make_postgres, WaitedClock, postgres_schemas.empty_schema),
+    ]
+}

@@ -36,6 +36,8 @@ async def make_store(backend: Backend, clock: Clock, tmp_path: Path) -> AsyncIte
     yield make
     for store in opened:
         await store.close()
+    if backend.clean is not None:
+        await backend.clean()
 
 
 @pytest.fixture

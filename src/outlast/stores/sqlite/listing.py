@@ -12,11 +12,12 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from outlast.core.states import ENDED, RunStatus
+from outlast.stores.attributes import compare_attributes
 from outlast.stores.sqlite.statements import Statement, load_statements
 from outlast.stores.store import NewWait, RunRow, WaitRow
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
 
     from outlast.stores.sqlite.statements import Value
     from outlast.stores.sqlite.transaction import Row, Transaction
@@ -64,7 +65,7 @@ def find_uid(tx: Transaction, uid: str) -> RunRow | None:
 def list_runs(tx: Transaction, query: RunQuery) -> list[RunRow]:
     """The store's `list_runs`."""
     found: list[RunRow] = []
-    fits = _compare_attributes(query)
+    fits = compare_attributes(query)
     while len(found) < query.limit:
         statement, values = write_query(query)
         page = [_to_run_row(row) for row in tx.fetch(statement, values)]
@@ -142,24 +143,6 @@ def _filter_attribute(name: str, wanted: Any) -> Iterator[tuple[str, list[Value]
         yield _HAS_ATTRIBUTE, [name, "integer", wanted]
     elif isinstance(wanted, str):
         yield _HAS_ATTRIBUTE, [name, "text", wanted]
-
-
-def _compare_attributes(query: RunQuery) -> Callable[[RunRow], bool] | None:
-    """Whether a row has the attributes that are asked for. None: none are."""
-    if not query.attributes:
-        return None
-    wanted = {name: _canonical(msgspec.json.decode(value)) for name, value in query.attributes}
-
-    def fits(row: RunRow) -> bool:
-        found = msgspec.json.decode(row.attributes)
-        return all(name in found and _canonical(found[name]) == value for name, value in wanted.items())
-
-    return fits
-
-
-def _canonical(value: object) -> bytes:
-    """JSON that is equal when the values are: in Python `True` and `1` are, in JSON they are not."""
-    return msgspec.json.encode(value, order="deterministic")
 
 
 def _to_run_row(row: Row) -> RunRow:

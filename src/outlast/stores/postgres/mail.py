@@ -1,0 +1,82 @@
+"""Messages: into a run's inbox, and out of it. Layer: stores (postgres).
+
+What always holds: a run's row is locked before its inbox is written to, and a message's number is the value that its
+send raises `mail` to: numbers follow the order of commits without a gap. A run nobody owns that gets a message is due.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from outlast.errors import InboxFull, StoreRefused
+from outlast.stores.delivery import Recipient, plan_delivery
+from outlast.stores.postgres.errors import breaks_constraint
+from outlast.stores.postgres.statements import columns, load_statements
+from outlast.stores.store import INBOX_LIMIT, REOPENING, Inbox, Message, Send, Sent
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from outlast.stores.postgres.link import Link
+    from outlast.stores.store import NewMessage
+
+__all__ = ["deliver", "read_inbox", "send"]
+
+_sql = load_statements("mail")
+_runs = load_statements("runs")
+
+
+async def send(link: Link, to: str, message: NewMessage) -> Sent:
+    """The store's `send`: one statement, unless the run or its inbox is such that a second look is needed."""
+    try:
+        row = await link.find(
+            _sql["send"],
+            uid=to,
+            id=message.id,
+            kind=message.kind,
+            payload=message.payload,
+            reopens=REOPENING.get(message.kind),
+            room=INBOX_LIMIT,
+        )
+    except StoreRefused as error:
+        if not breaks_constraint(error):  # the same message, sent a moment ago by somebody else
+            raise
+        row = None
+    if row is not None:
+        return Sent("sent", to, row[0])
+    async with link.transaction():
+        rows = await link.fetch(_runs["lock"], uids=[to])
+        recipients = {uid: Recipient(live, status, mail, name) for uid, live, status, mail, name, _ in rows}
+        unread = await link.find(_sql["count_unread"], uid=to, limit=INBOX_LIMIT)
+        is_full = unread is not None and unread[0] >= INBOX_LIMIT
+        [sent] = await deliver(link, recipients, [Send(to, message)], is_full=is_full)
+        return sent
+
+
+async def deliver(
+    link: Link, recipients: Mapping[str, Recipient], sends: Sequence[Send], *, is_full: bool = False
+) -> list[Sent]:
+    """Put messages into inboxes of runs whose rows are locked; what became of each. Those that cannot be delivered are
+    skipped. Raises `InboxFull` for one that would be delivered though `is_full`."""
+
+    def refuse(_uid: str, name: str, _mail: int) -> None:
+        raise InboxFull(name, INBOX_LIMIT, INBOX_LIMIT)
+
+    pairs = [(each.to, each.message.id) for each in sends if each.to in recipients]
+    known = await link.fetch(_sql["fetch_known"], **columns("uid id", pairs)) if pairs else []
+    delivery = plan_delivery(
+        sends, recipients, {(uid, message_id): no for uid, message_id, no in known}, refuse if is_full else None
+    )
+    if delivery.messages:
+        await link.run(_sql["raise_mail"], **columns("uid count reopens", delivery.raised))
+        await link.run(_sql["insert_messages"], **columns("uid no id kind payload", delivery.messages))
+    return delivery.answers
+
+
+async def read_inbox(link: Link, uid: str, after: int, limit: int) -> Inbox:
+    """The store's `read_inbox`: one statement, so one snapshot."""
+    rows = await link.fetch(_sql["read_inbox"], uid=uid, after=after, limit=limit + 1)
+    if not rows:
+        return Inbox(0, ())
+    messages = tuple(Message(*row[1:]) for row in rows[:limit] if row[1] is not None)
+    return Inbox(rows[0][0], messages, full=len(rows) > limit)

@@ -1,0 +1,109 @@
+-- name: claim_runs
+-- Give due runs to a worker, under a new epoch: by priority and the time they are due; or by the latter alone. Each
+-- level of each queue gives candidates from the head of its index, so neither a backlog nor sleeping runs are walked or
+-- sorted; there are more of them than are wanted, for peers may hold the first. No row: the worker lost its lease.
+-- Locks: the worker's row, then runs that nobody else holds.
+with me as (
+  select id from outlast.workers where id = :worker::text and dead_at is null for key share
+), clock as materialized (
+  select outlast.now_us() as now from me
+), candidates as materialized (
+  select d.uid, d.wake_at, l.priority, clock.now
+  from clock cross join generate_series(0, 9) as l (priority) cross join unnest(:queues::text[]) as q (queue)
+  cross join lateral (
+    select r.uid, r.wake_at from outlast.runs r
+    where r.queue = q.queue and r.priority = l.priority and r.wake_at <= clock.now
+      and not :deploy::text = any (r.unfit)
+    order by r.wake_at limit 2 * :limit::bigint + 100
+  ) d
+), due as materialized (
+  select r.uid, r.wake_at, r.priority
+  from candidates c join outlast.runs r on r.uid = c.uid
+  where r.owner is null and r.wake_at <= c.now and not :deploy::text = any (r.unfit)
+  order by case when :oldest_first::boolean then 0 else c.priority end, c.wake_at, c.uid
+  limit :limit::bigint for no key update of r skip locked
+), taken as (
+  update outlast.runs r set
+    owner = :worker::text, epoch = r.epoch + 1, wake_at = null, updated_at = clock.now,
+    started_at = coalesce(r.started_at, clock.now),
+    status = case r.status when 'queued' then 'running' else r.status end
+  from due cross join clock
+  where r.uid = due.uid
+  returning r.uid, r.epoch, r.recoveries, r.status, due.priority, due.wake_at
+)
+select taken.uid, taken.epoch, taken.recoveries, taken.status
+from me left join taken on true
+order by case when :oldest_first::boolean then 0 else taken.priority end, taken.wake_at, taken.uid;
+
+-- name: claim_tasks
+-- Give due tasks to a worker, as `claim_runs`. Locks: the worker's row, then tasks that nobody else holds.
+with me as (
+  select id from outlast.workers where id = :worker::text and dead_at is null for key share
+), clock as materialized (
+  select outlast.now_us() as now from me
+), candidates as materialized (
+  select d.run_uid, d.key, d.due_at, l.priority, clock.now
+  from clock cross join generate_series(0, 9) as l (priority) cross join unnest(:queues::text[]) as q (queue)
+  cross join lateral (
+    select t.run_uid, t.key, t.due_at from outlast.tasks t
+    where t.owner is null and not t.stop
+      and t.queue = q.queue and t.priority = l.priority and t.due_at <= clock.now
+      and t.function = any (:functions::text[])
+    order by t.due_at limit 2 * :limit::bigint + 100
+  ) d
+), due as materialized (
+  select t.run_uid, t.key, t.due_at, t.priority
+  from candidates c join outlast.tasks t on t.run_uid = c.run_uid and t.key = c.key
+  where t.owner is null and not t.stop and t.due_at <= c.now and t.function = any (:functions::text[])
+  order by case when :oldest_first::boolean then 0 else c.priority end, c.due_at, c.run_uid, c.key
+  limit :limit::bigint for update of t skip locked
+), taken as (
+  update outlast.tasks t set owner = :worker::text, lease_expires_at = clock.now + :lease::bigint
+  from due cross join clock
+  where t.run_uid = due.run_uid and t.key = due.key
+  returning t.run_uid, t.key, t.attempt, t.queue, t.function, t.arguments, t.details, due.priority, due.due_at
+)
+select taken.run_uid, taken.key, taken.attempt, taken.queue, taken.function, taken.arguments, taken.details
+from me left join taken on true
+order by case when :oldest_first::boolean then 0 else taken.priority end, taken.due_at, taken.run_uid, taken.key;
+
+-- name: look
+-- All that an idle worker needs to know: when the first run it may claim is due, whether a task is, whether a worker is
+-- dead, and which of its runs have mail. Seeks, one for each level of each queue; the mail is found by a seek for each
+-- run that has any.
+with recursive clock as materialized (
+  select outlast.now_us() as now
+), unread (run_uid) as (
+  (select i.run_uid from outlast.inbox i order by i.run_uid limit 1)
+  union all
+  select (select i.run_uid from outlast.inbox i where i.run_uid > u.run_uid order by i.run_uid limit 1)
+  from unread u where u.run_uid is not null
+)
+select
+  clock.now,
+  (
+    select min(d.wake_at)
+    from generate_series(0, 9) as l (priority) cross join unnest(:queues::text[]) as q (queue)
+    cross join lateral (
+      select r.wake_at from outlast.runs r
+      where r.queue = q.queue and r.priority = l.priority and r.wake_at is not null
+        and not :deploy::text = any (r.unfit)
+      order by r.wake_at limit 1
+    ) d
+  ) as next_at,
+  array(
+    select r.uid from unread u cross join lateral (
+      select r.uid from outlast.runs r where r.uid = u.run_uid and r.owner = :worker::text offset 0
+    ) r limit 500
+  ) as mail,
+  exists (
+    select 1
+    from generate_series(0, 9) as l (priority) cross join unnest(:queues::text[]) as q (queue)
+    cross join lateral (
+      select t.due_at from outlast.tasks t
+      where t.owner is null and not t.stop and t.queue = q.queue and t.priority = l.priority and t.due_at <= clock.now
+      order by t.due_at limit 1
+    ) d
+  ) as tasks,
+  exists (select 1 from outlast.workers w where w.dead_at is not null or w.expires_at <= clock.now) as dead
+from clock;

@@ -1,0 +1,20 @@
+-- name: list_runs
+-- A page of runs, newest first; `$filters` are put together from the query.
+select $columns
+from outlast.runs r join outlast.run_values v on v.uid = r.uid
+where $filters
+order by r.created_at desc, r.uid desc limit :limit::bigint;
+
+-- name: find_run
+-- The run that holds an id.
+select $columns from outlast.runs r join outlast.run_values v on v.uid = r.uid where r.id = :id::text and r.holds;
+
+-- name: find_uid
+-- A run.
+select $columns from outlast.runs r join outlast.run_values v on v.uid = r.uid where r.uid = :uid::text;
+
+-- name: list_waits
+-- Open waits, oldest first.
+select w.run_uid, r.id, r.workflow, w.key, w.kind, w.name, w.opened_at, w.deadline, w.policy
+from outlast.waits w join outlast.runs r on r.uid = w.run_uid
+order by w.opened_at, w.run_uid, w.key limit :limit::bigint;

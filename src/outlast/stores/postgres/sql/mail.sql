@@ -1,0 +1,58 @@
+-- name: send
+-- Put a message from outside into the inbox of a run that takes it: the row is locked and `mail` raised first, and its
+-- new value is the message's number. No row: it is to be looked at closer. Locks: the run's row, then its inbox.
+with raised as (
+  update outlast.runs r set
+    mail = r.mail + 1, live = true,
+    wake_at = case when r.owner is null then least(r.wake_at, outlast.now_us()) else r.wake_at end
+  where r.uid = :uid::text and (r.live or r.status = :reopens::text)
+    and not exists (select 1 from outlast.inbox i where i.run_uid = :uid::text and i.id = :id::text)
+    and r.mail - coalesce(
+      (select i.no - 1 from outlast.inbox i where i.run_uid = :uid::text order by i.no limit 1), r.mail
+    ) < :room::bigint
+  returning r.uid, r.mail
+)
+insert into outlast.inbox (run_uid, no, id, kind, payload, sent_at)
+select raised.uid, raised.mail, :id::text, :kind::text, :payload::bytea, outlast.now_us() from raised
+returning no;
+
+-- name: fetch_known
+-- Which of these messages are in the inbox already.
+select i.run_uid, i.id, i.no
+from unnest(:uid::text[], :id::text[]) as b (uid, id) join outlast.inbox i on i.run_uid = b.uid and i.id = b.id;
+
+-- name: raise_mail
+-- Count messages, and make runs due that nobody owns: once for each recipient, before its messages are added. The rows
+-- are locked already.
+update outlast.runs r set
+  mail = r.mail + b.count,
+  live = r.live or b.reopens,
+  wake_at = case when r.owner is null then least(r.wake_at, clock.now) else r.wake_at end
+from unnest(:uid::text[], :count::bigint[], :reopens::boolean[]) as b (uid, count, reopens)
+cross join (select outlast.now_us() as now) clock
+where r.uid = b.uid;
+
+-- name: insert_messages
+-- Put messages into inboxes, under the numbers that `mail` was raised to.
+insert into outlast.inbox (run_uid, no, id, kind, payload, sent_at)
+select b.uid, b.no, b.id, b.kind, b.payload, clock.now
+from unnest(:uid::text[], :no::bigint[], :id::text[], :kind::text[], :payload::bytea[])
+  as b (uid, no, id, kind, payload)
+cross join (select outlast.now_us() as now) clock;
+
+-- name: delete_messages
+-- Take consumed messages out.
+delete from outlast.inbox i
+using unnest(:uid::text[], :no::bigint[]) as b (uid, no)
+where i.run_uid = b.uid and i.no = b.no;
+
+-- name: count_unread
+-- How many messages wait, but no more than are asked for.
+select count(*) as unread from (select 1 from outlast.inbox where run_uid = :uid::text limit :limit::bigint) i;
+
+-- name: read_inbox
+-- A page of a run's messages, with the run's mail at the same moment. No row: no run. NULLs: no message.
+select r.mail, i.no, i.id, i.kind, i.payload, i.sent_at
+from outlast.runs r left join outlast.inbox i on i.run_uid = r.uid and i.no > :after::bigint
+where r.uid = :uid::text
+order by i.no limit :limit::bigint;

@@ -1,0 +1,90 @@
+-- name: stop_tasks
+-- Tell the owners of runs' tasks to stop. Answers whether there are some that nobody has claimed; a claim in flight is
+-- waited for, and counts.
+with stopped as (
+  update outlast.tasks set stop = true where run_uid = any (:uids::text[]) returning owner
+)
+select exists (select 1 from stopped where owner is null) as unowned;
+
+-- name: drop_tasks
+-- Delete runs' tasks that nobody has claimed: after `stop_tasks`, which holds their rows (PROTOCOL F26).
+delete from outlast.tasks where run_uid = any (:uids::text[]) and owner is null;
+
+-- name: insert_tasks
+-- Queue attempts, each in the place of an older one of its key. Locks: tasks, ascending.
+insert into outlast.tasks (run_uid, key, attempt, queue, function, arguments, details, due_at, priority)
+select b.uid, b.key, b.attempt, b.queue, b.function, b.arguments, b.details, b.due_at, b.priority
+from unnest(
+  :uid::text[], :key::text[], :attempt::int[], :queue::text[], :function::text[], :arguments::bytea[],
+  :details::bytea[], :due_at::bigint[], :priority::int[]
+) as b (uid, key, attempt, queue, function, arguments, details, due_at, priority)
+order by b.uid collate "C", b.key collate "C"
+on conflict (run_uid, key) do update set
+  attempt = excluded.attempt, queue = excluded.queue, function = excluded.function, arguments = excluded.arguments,
+  details = excluded.details, due_at = excluded.due_at, priority = excluded.priority,
+  owner = null, lease_expires_at = null, stop = false, progress = null;
+
+-- name: renew
+-- Extend the leases of tasks that are their worker's still. Locks: its tasks, ascending.
+update outlast.tasks t set lease_expires_at = outlast.now_us() + :lease::bigint, progress = b.progress
+from (
+  select t.run_uid, t.key, t.attempt from outlast.tasks t
+  where t.owner = :worker::text order by t.run_uid, t.key for update
+) mine
+cross join lateral (
+  select b.* from unnest(:uid::text[], :key::text[], :attempt::int[], :progress::bytea[])
+    as b (uid, key, attempt, progress)
+  where b.uid = mine.run_uid and b.key = mine.key and b.attempt = mine.attempt
+) b
+where t.run_uid = mine.run_uid and t.key = mine.key
+returning t.run_uid, t.key, t.attempt, t.stop;
+
+-- name: complete
+-- Delete a task that is its worker's still, and send its outcome to its run, if that has not ended. No row: superseded.
+-- Locks: the run's row, then the task, then the inbox (PROTOCOL F25).
+with run as (
+  select uid from outlast.runs where uid = :uid::text for no key update
+), done as (
+  delete from outlast.tasks t using run
+  where t.run_uid = run.uid and t.key = :key::text and t.attempt = :attempt::int and t.owner = :worker::text
+  returning t.run_uid
+), raised as (
+  update outlast.runs r set
+    mail = r.mail + 1,
+    wake_at = case when r.owner is null then least(r.wake_at, outlast.now_us()) else r.wake_at end
+  from done where r.uid = done.run_uid and r.live
+  returning r.uid, r.mail
+), told as (
+  insert into outlast.inbox (run_uid, no, id, kind, payload, sent_at)
+  select raised.uid, raised.mail, :id::text, :kind::text, :payload::bytea, outlast.now_us() from raised
+  returning no
+)
+select done.run_uid, (select told.no from told) as no from done;
+
+-- name: list_lapsed
+-- Tasks whose lease lapsed, or whose worker is dead or gone.
+select t.run_uid, t.key, t.attempt from outlast.tasks t
+where t.owner is not null and (
+  t.lease_expires_at <= (select outlast.now_us())
+  or not exists (select 1 from outlast.workers w where w.id = t.owner and w.dead_at is null)
+)
+order by t.run_uid, t.key limit :limit::bigint;
+
+-- name: delete_lapsed
+-- Delete those attempts that have lapsed still. Their runs are locked already.
+delete from outlast.tasks t
+using unnest(:uid::text[], :key::text[], :attempt::int[]) as b (uid, key, attempt)
+where t.run_uid = b.uid and t.key = b.key and t.attempt = b.attempt and t.owner is not null and (
+  t.lease_expires_at <= outlast.now_us()
+  or not exists (select 1 from outlast.workers w where w.id = t.owner and w.dead_at is null)
+)
+returning t.run_uid, t.key, t.attempt;
+
+-- name: fetch_attempts
+-- Which of these attempts are queued or running, or have their outcome in the inbox.
+select b.key, b.attempt from unnest(:key::text[], :attempt::int[]) as b (key, attempt)
+where exists (
+  select 1 from outlast.tasks t where t.run_uid = :uid::text and t.key = b.key and t.attempt = b.attempt offset 0
+) or exists (
+  select 1 from outlast.inbox i where i.run_uid = :uid::text and i.id = b.key || '#' || b.attempt offset 0
+);

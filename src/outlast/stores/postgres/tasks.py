@@ -1,0 +1,95 @@
+"""Queued steps: one row is one attempt. Layer: stores (postgres).
+
+What always holds: an attempt's task goes in the same transaction that sends its outcome, so each attempt has one
+outcome, and until then its task; and where both are locked, the run's row is before its task (PROTOCOL F25).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from outlast.errors import Fenced
+from outlast.stores.delivery import Recipient
+from outlast.stores.postgres.mail import deliver
+from outlast.stores.postgres.statements import columns, load_statements
+from outlast.stores.store import LOST_MESSAGE, TASK_MESSAGE, ClaimedTask, NewMessage, Send
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from outlast.stores.postgres.link import Link
+    from outlast.stores.store import Claiming, TaskOutcome
+
+__all__ = ["claim_tasks", "complete_task", "find_lost_attempts", "lapse_tasks", "renew_tasks"]
+
+_sql = load_statements("tasks")
+_claims = load_statements("claims")
+_runs = load_statements("runs")
+
+
+async def claim_tasks(link: Link, claiming: Claiming, functions: Sequence[str], lease_us: int) -> list[ClaimedTask]:
+    """The store's `claim_tasks`."""
+    rows = await link.fetch(
+        _claims["claim_tasks"],
+        worker=claiming.worker,
+        queues=claiming.queues,
+        functions=[*functions],
+        limit=claiming.limit,
+        oldest_first=claiming.oldest_first,
+        lease=lease_us,
+    )
+    if not rows:
+        raise Fenced(claiming.worker)
+    return [ClaimedTask(*row) for row in rows if row[0] is not None]
+
+
+async def renew_tasks(
+    link: Link, worker_id: str, held: Sequence[tuple[str, str, int, bytes]], lease_us: int
+) -> list[tuple[str, str, int]]:
+    """The store's `renew_tasks`."""
+    if not held:
+        return []
+    rows = await link.fetch(
+        _sql["renew"], worker=worker_id, lease=lease_us, **columns("uid key attempt progress", held)
+    )
+    kept = {(uid, key, attempt) for uid, key, attempt, stop in rows if not stop}
+    return [(uid, key, attempt) for uid, key, attempt, _ in held if (uid, key, attempt) not in kept]
+
+
+async def complete_task(link: Link, worker_id: str, outcome: TaskOutcome) -> bool:
+    """The store's `complete_task`: one statement."""
+    row = await link.find(
+        _sql["complete"],
+        worker=worker_id,
+        uid=outcome.run,
+        key=outcome.key,
+        attempt=outcome.attempt,
+        id=f"{outcome.key}#{outcome.attempt}",
+        kind=TASK_MESSAGE,
+        payload=outcome.payload,
+    )
+    return row is not None
+
+
+async def lapse_tasks(link: Link, limit: int) -> int:
+    """The store's `lapse_tasks`."""
+    found = await link.fetch(_sql["list_lapsed"], limit=limit)
+    if not found:
+        return 0
+    async with link.transaction():
+        runs = await link.fetch(_runs["lock"], uids=sorted({uid for uid, _, _ in found}))
+        recipients = {uid: Recipient(live, status, mail, name) for uid, live, status, mail, name, _ in runs}
+        lapsed = await link.fetch(_sql["delete_lapsed"], **columns("uid key attempt", [tuple(row) for row in found]))
+        lost = [Send(uid, NewMessage(f"{key}#{attempt}", LOST_MESSAGE)) for uid, key, attempt in lapsed]
+        if lost:
+            await deliver(link, recipients, lost)
+        return len(lapsed)
+
+
+async def find_lost_attempts(link: Link, uid: str, attempts: Sequence[tuple[str, int]]) -> list[tuple[str, int]]:
+    """The store's `lost_attempts`."""
+    if not attempts:
+        return []
+    rows = await link.fetch(_sql["fetch_attempts"], uid=uid, **columns("key attempt", attempts))
+    known = {(key, attempt) for key, attempt in rows}
+    return [(key, attempt) for key, attempt in attempts if (key, attempt) not in known]
