@@ -3,8 +3,9 @@
     python scripts/run_tests.py all|fast|soak [pytest's own arguments]
 
 Tests that spawn processes or measure time are marked `process` and run alone, after all others ran side by side: beside
-others they would measure the others. Both passes use one PostgreSQL server (tests/postgres_server.py). The last lines add both passes up, and name what ran: a store backend that has
-code but ran no test is a failure in CI, since a suite that skips a backend says nothing about it.
+others they would measure the others. Both passes use one PostgreSQL server (tests/postgres_server.py). The last lines
+add both passes up, and name what ran: a store backend that has code but ran no test is a failure in CI, since a suite
+that skips a backend says nothing about it.
 """
 
 from __future__ import annotations

@@ -69,6 +69,7 @@ class PostgresStore:
         """Raises `InvalidSetting` for a URL that cannot be meant."""
         self._settings = parse_url(url)
         self.url = self._settings.url
+        self.schema = self._settings.schema
         self._pid: int | None = None
         """The process that opened it. None: it is not open."""
 
