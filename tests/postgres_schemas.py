@@ -17,9 +17,10 @@ from typing import Any, TypeVar
 import asyncpg
 import pytest
 
+from outlast.stores.postgres import PostgresStore
 from tests.postgres_server import find_server
 
-__all__ = ["drop_schemas", "empty_schema", "new_url", "server_url", "shared_url"]
+__all__ = ["drop_schemas", "empty_schema", "move_clock", "new_url", "server_url", "shared_url"]
 
 T = TypeVar("T")
 
@@ -47,21 +48,51 @@ def new_url(**options: str) -> str:
 
 @functools.cache
 def shared_url() -> str:
-    """The one of this process that is emptied after each test."""
-    return new_url()
+    """The one of this process that is emptied after each test. Its clock can be moved."""
+    url = new_url()
+    run_apart(_prepare(url))
+    return url
+
+
+async def _prepare(url: str) -> None:
+    store = PostgresStore(url)
+    await store.open()
+    await store.close()
+    await _change_shared(_MOVABLE_CLOCK, store.schema)
+
+
+_MOVABLE_CLOCK = """
+create table "{schema}".moved (us bigint not null);
+insert into "{schema}".moved values (0);
+create or replace function "{schema}".now_us() returns bigint language sql volatile
+as 'select (extract(epoch from clock_timestamp()) * 1000000)::bigint + (select us from "{schema}".moved)';
+"""
+
+_EMPTY = """
+do $$ declare name text; begin
+  for name in select tablename from pg_tables where schemaname = '{schema}' loop
+    if name not in ('migrations', 'moved') then execute format('delete from %I.%I', '{schema}', name); end if;
+  end loop;
+end $$;
+update "{schema}".moved set us = 0;
+"""
 
 
 async def empty_schema() -> None:
-    """Delete all that is in the shared one but its tables."""
-    url, schema = next(made for made in _made if made[1] in shared_url())
+    """Delete all that is in the shared one but its tables, and let its clock go right again."""
+    await _change_shared(_EMPTY)
+
+
+async def move_clock(us: int) -> None:
+    """Let the clock of the shared one be this much later."""
+    await _change_shared(f'update "{{schema}}".moved set us = us + {us}')
+
+
+async def _change_shared(sql: str, schema: str | None = None) -> None:
+    url, shared = next(made for made in _made if made[1] == schema or (schema is None and made[1] in shared_url()))
     connection = await asyncpg.connect(url)
     try:
-        names = await connection.fetch(
-            "select format('%I.%I', schemaname, tablename) as name from pg_tables "
-            "where schemaname = $1 and tablename <> 'migrations'",
-            schema,
-        )
-        await connection.execute("".join(f"delete from {row['name']};" for row in names))
+        await connection.execute(sql.replace("{schema}", shared))
     finally:
         await connection.close()
 

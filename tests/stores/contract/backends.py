@@ -6,7 +6,6 @@ handles made for the same place must see the same data, as two processes would.
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,7 +17,7 @@ from outlast.stores.sqlite import SqliteStore
 from outlast.stores.store import Store
 from tests import postgres_schemas
 
-__all__ = ["BACKENDS", "Backend", "Clock", "MovedClock", "WaitedClock"]
+__all__ = ["BACKENDS", "Backend", "Clock", "MovedClock", "ServerClock"]
 
 SECOND = 1_000_000  # µs
 
@@ -53,18 +52,16 @@ class MovedClock:
         self.now_us += us
 
 
-class WaitedClock:
-    """For stores whose time is a server's: tests use short leases, and wait until the store says that they are over."""
+class ServerClock:
+    """For stores whose time is a server's: it goes by itself, and further when the test says so."""
 
-    lease_us = SECOND // 4
+    lease_us = 10 * SECOND
 
     def __call__(self) -> int:
         raise AssertionError("this store does not take a clock")
 
     async def advance(self, store: Store, us: int) -> None:
-        until = await store.now() + us
-        while (now := await store.now()) < until:
-            await asyncio.sleep((until - now) / SECOND)
+        await postgres_schemas.move_clock(us)
 
 
 @dataclass(frozen=True)
@@ -96,6 +93,6 @@ BACKENDS = {
     for backend in [
         Backend("memory", _make_memory),
         Backend("sqlite", _make_sqlite),
-        Backend("postgres", _make_postgres, WaitedClock, postgres_schemas.empty_schema),
+        Backend("postgres", _make_postgres, ServerClock, postgres_schemas.empty_schema),
     ]
 }

@@ -1,4 +1,4 @@
-"""Fixtures of the tests of PostgreSQL alone: stores in a schema that is emptied after each test, and sessions beside."""
+"""Fixtures of the tests of PostgreSQL alone: stores in a schema that is emptied after each test, and other sessions."""
 
 from __future__ import annotations
 

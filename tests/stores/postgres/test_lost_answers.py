@@ -153,7 +153,7 @@ async def test_a_reaper_dies_half_way(store: PostgresStore, proxy, connect):
 
 
 async def test_a_session_that_the_server_ends_in_a_commit(store: PostgresStore, worker: str, connect):
-    """An operator ends the session while a commit waits for a lock: nothing of it happened, and it can be sent again."""
+    """An operator ends the session while a commit waits for a lock: nothing of it happened; sent again, it does."""
     await own(store, worker, "r", "s")
     holder = await connect()
     transaction = holder.transaction()

@@ -91,6 +91,7 @@ def _is_plain_start(progress: Progress) -> bool:
         or effects.children
         or effects.tasks
         or effects.stop_tasks
+        or effects.stopped
         or effects.waits_opened
         or effects.waits_closed
         or effects.row is not None

@@ -106,6 +106,12 @@ async def _change_tasks(link: Link, effects: Sequence[tuple[str, Effects]]) -> N
     stopped = [uid for uid, each in effects if each.stop_tasks]
     if stopped and await _has_unowned(link, _tasks["stop_tasks"], stopped):
         await link.run(_tasks["drop_tasks"], uids=stopped)
+    keys = [(uid, key) for uid, each in effects for key in each.stopped]
+    if keys:
+        pairs = columns("uid key", keys)
+        [(has_unowned,)] = await link.fetch(_tasks["stop_keys"], **pairs)
+        if has_unowned:
+            await link.run(_tasks["drop_keys"], **pairs)
     queued = [
         (uid, new.key, new.attempt, new.queue, new.function, new.arguments, new.details, new.due_at, new.priority)
         for uid, each in effects

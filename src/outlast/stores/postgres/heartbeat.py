@@ -9,7 +9,7 @@ import asyncio
 import concurrent.futures
 import contextlib
 import threading
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from outlast.errors import StoreUnavailable
 from outlast.stores.postgres import workers
@@ -17,13 +17,17 @@ from outlast.stores.postgres.pool import Pool
 from outlast.stores.postgres.settings import Role
 
 if TYPE_CHECKING:
+    from collections.abc import Coroutine
+
     from outlast.stores.postgres.settings import Settings
 
 __all__ = ["Heartbeats"]
 
+T = TypeVar("T")
+
 
 class Heartbeats:
-    """The thread is started with the first renewal."""
+    """The thread is started with the first worker."""
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
@@ -33,16 +37,13 @@ class Heartbeats:
         self._pool: Pool | None = None
         self._is_closed = False
 
+    async def warm_up(self, lease_us: int) -> None:
+        """Have the connection before the first lease runs: a short one could lapse while it is made."""
+        await asyncio.wrap_future(self._start(self._connect(), lease_us))
+
     def renew(self, worker_id: str, lease_us: int) -> int | None:
         """The store's `renew`: blocks, for no longer than a third of the lease or two; from any thread."""
-        with self._lock:
-            if self._is_closed:
-                raise StoreUnavailable(self._settings.url, "it is not open")
-            if self._loop is None:
-                self._start(lease_us)
-            loop = self._loop
-        assert loop is not None
-        asked = asyncio.run_coroutine_threadsafe(self._renew(worker_id, lease_us), loop)
+        asked = self._start(self._renew(worker_id, lease_us), lease_us)
         try:
             return asked.result()
         except concurrent.futures.CancelledError:
@@ -58,19 +59,31 @@ class Heartbeats:
             loop.call_soon_threadsafe(loop.stop)
             thread.join()
 
-    def _start(self, lease_us: int) -> None:
-        self._loop = asyncio.new_event_loop()
-        self._pool = Pool(self._settings.with_lease(lease_us), Role.WORK)
-        self._thread = threading.Thread(
-            target=self._run, args=(self._loop,), name="outlast-postgres-leases", daemon=True
-        )
-        self._thread.start()
+    def _start(self, work: Coroutine[Any, Any, T], lease_us: int) -> concurrent.futures.Future[T]:
+        """Have it done by the thread."""
+        with self._lock:
+            if self._is_closed:
+                work.close()
+                raise StoreUnavailable(self._settings.url, "it is not open")
+            if self._loop is None:
+                self._loop = asyncio.new_event_loop()
+                self._pool = Pool(self._settings.with_lease(lease_us), Role.WORK)
+                self._thread = threading.Thread(
+                    target=self._run, args=(self._loop,), name="outlast-postgres-leases", daemon=True
+                )
+                self._thread.start()
+            return asyncio.run_coroutine_threadsafe(work, self._loop)
 
     @staticmethod
     def _run(loop: asyncio.AbstractEventLoop) -> None:
         asyncio.set_event_loop(loop)
         with contextlib.closing(loop):
             loop.run_forever()
+
+    async def _connect(self) -> None:
+        assert self._pool is not None
+        async with self._pool.link():
+            pass
 
     async def _renew(self, worker_id: str, lease_us: int) -> int | None:
         assert self._pool is not None

@@ -12,13 +12,13 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import logging
 from typing import TYPE_CHECKING
 
 from outlast.errors import OutlastError, StoreUnavailable
 from outlast.stores.postgres.link import connect
 from outlast.stores.postgres.settings import Role
 from outlast.stores.postgres.statements import load_statements
+from outlast.telemetry.logs import unfailing
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -39,7 +39,7 @@ _CLOSE_S = 1.0
 
 _sql = load_statements("workers")
 
-_log = logging.getLogger("outlast.stores.postgres")
+_log = unfailing("outlast.stores.postgres")
 
 
 class Hints:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import logging
 from typing import TYPE_CHECKING, Any
 
 import asyncpg
@@ -17,6 +16,7 @@ import asyncpg
 from outlast.errors import StoreUnavailable
 from outlast.stores.postgres.errors import DRIVER_ERRORS, to_store_error
 from outlast.stores.postgres.statements import in_schema
+from outlast.telemetry.logs import unfailing
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Callable
@@ -28,7 +28,7 @@ __all__ = ["Link", "Record", "connect"]
 
 Record = asyncpg.Record
 
-_log = logging.getLogger("outlast.stores.postgres")
+_log = unfailing("outlast.stores.postgres")
 
 
 async def connect(settings: Settings, role: Role) -> Link:

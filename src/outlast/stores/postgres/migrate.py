@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING
 
 from outlast.errors import InvalidSetting, StoreReadOnly
 from outlast.stores import sql_files
+from outlast.stores.postgres.link import connect
+from outlast.stores.postgres.settings import Role
 from outlast.stores.postgres.statements import PACKAGE
 from outlast.stores.sql_files import find_pending
 
@@ -18,9 +20,10 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from outlast.stores.postgres.link import Link
+    from outlast.stores.postgres.settings import Settings
     from outlast.stores.sql_files import Migration
 
-__all__ = ["known_migrations", "prepare"]
+__all__ = ["is_up_to_date", "known_migrations", "migrate"]
 
 _OLDEST = 130000  # PostgreSQL 13
 
@@ -51,26 +54,36 @@ def known_migrations() -> tuple[Migration, ...]:
     return sql_files.list_migrations(PACKAGE)
 
 
-async def prepare(link: Link) -> None:
-    """See that it is a server we can use, and bring the schema up to date. Raises what `Store.open` promises, and
-    `InvalidSetting` for a server or a schema that is not for us."""
-    if not await _find_pending(link):
-        return
-    async with link.transaction():
-        await link.fetch_text(
-            "select pg_advisory_xact_lock(hashtextextended($1, 0))", f"outlast {link.settings.schema}"
-        )
-        for migration in await _find_pending(link):  # anew: another process may have been first
-            if migration.number == 1:
-                await link.run_script(_TABLE.replace("outlast.;", f'"{link.settings.schema}";'))
-            await link.run_script(migration.sql)
-            await link.fetch_text(
-                "insert into outlast.migrations (number, name, checksum, applied_at) "
-                "values ($1, $2, $3, (extract(epoch from clock_timestamp()) * 1000000)::bigint)",
-                migration.number,
-                migration.name,
-                migration.checksum,
-            )
+async def is_up_to_date(link: Link) -> bool:
+    """See that it is a server and a schema that we can use, and whether nothing has to be done to it. Raises what
+    `Store.open` promises, and `InvalidSetting` for a server or a schema that is not for us."""
+    return not await _find_pending(link)
+
+
+async def migrate(settings: Settings) -> None:
+    """Bring the schema up to date. Raises the same."""
+    link = await connect(settings, Role.MIGRATION)
+    try:
+        async with link.transaction():
+            lock = f"outlast {settings.schema}"
+            await link.fetch_text("select pg_advisory_xact_lock(hashtextextended($1, 0))", lock)
+            for migration in await _find_pending(link):  # anew: another process may have been first
+                # CRASH: the server undoes all of it. [test_a_migration_that_dies_half_way_leaves_no_trace]
+                await _apply(link, migration)
+    finally:
+        await link.close()
+
+
+async def _apply(link: Link, migration: Migration) -> None:
+    if migration.number == 1:
+        await link.run_script(_TABLE.replace("outlast.;", f'"{link.settings.schema}";'))
+    await link.run_script(migration.sql)
+    await link.fetch_text(
+        "insert into outlast.migrations (number, name, checksum, applied_at) values ($1, $2, $3, outlast.now_us())",
+        migration.number,
+        migration.name,
+        migration.checksum,
+    )
 
 
 async def _find_pending(link: Link) -> Sequence[Migration]:

@@ -55,11 +55,19 @@ async def list_owned(link: Link, worker_id: str) -> list[OwnedRun]:
 
 async def look(link: Link, claiming: Claiming) -> Look:
     """The store's `look`."""
-    [(now, next_at, mail, tasks, dead)] = await link.fetch(
+    [(now, next_at, mail, tasks, stopped, dead, lapsed)] = await link.fetch(
         _claims["look"], worker=claiming.worker, queues=claiming.queues, deploy=claiming.deploy
     )
-    is_due = next_at is not None and next_at <= now
-    return Look(now=now, due=is_due, next_at=next_at, mail=tuple(mail), tasks=tasks, dead=dead)
+    return Look(
+        now=now,
+        due=next_at is not None and next_at <= now,
+        next_at=next_at,
+        mail=tuple(mail),
+        tasks=tasks,
+        stopped=stopped,
+        dead=dead,
+        lapsed=lapsed,
+    )
 
 
 async def redue(link: Link, waiting_on: Sequence[str], deploy: str, limit: int) -> int:

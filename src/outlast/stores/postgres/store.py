@@ -20,8 +20,7 @@ from outlast.stores.postgres import commits, deletion, listing, mail, runs, task
 from outlast.stores.postgres.errors import is_undone
 from outlast.stores.postgres.heartbeat import Heartbeats
 from outlast.stores.postgres.hints import Hints
-from outlast.stores.postgres.link import connect
-from outlast.stores.postgres.migrate import prepare
+from outlast.stores.postgres.migrate import is_up_to_date, migrate
 from outlast.stores.postgres.pool import Pool
 from outlast.stores.postgres.settings import Role, parse_url
 
@@ -41,12 +40,14 @@ if TYPE_CHECKING:
         Outcome,
         OwnedRun,
         Progress,
+        QueueRow,
         Reaped,
         RunQuery,
         RunRow,
         Sent,
         Store,
         TaskOutcome,
+        TaskRow,
         WaitRow,
         WorkerRow,
     )
@@ -79,13 +80,17 @@ class PostgresStore:
         if self._pid is not None:
             return
         settings = self._settings
-        link = await connect(settings, Role.MIGRATION)
+        working = Pool(settings, Role.WORK, settings.connections)
         try:
-            await prepare(link)
-        finally:
-            await link.close()
+            async with working.link() as link:
+                is_prepared = await is_up_to_date(link)
+            if not is_prepared:
+                await migrate(settings)
+        except BaseException:
+            await working.close()
+            raise
+        self._working = working
         self._writing = Pool(settings, Role.WORK)
-        self._working = Pool(settings, Role.WORK, settings.connections)
         self._listing = Pool(settings, Role.LISTS)
         self._hints = Hints(self._working)
         self._heartbeats = Heartbeats(settings)
@@ -157,6 +162,7 @@ class PostgresStore:
         self._check()
         if settings.lease_us < self._working.settings.lease_us:
             self._writing.settings = self._working.settings = settings
+        await self._heartbeats.warm_up(lease_us)
         return await self._ask(lambda link: workers.register(link, worker, lease_us))
 
     def renew(self, worker_id: str, lease_us: int) -> int | None:
@@ -272,14 +278,21 @@ class PostgresStore:
     ) -> list[tuple[str, str, int]]:
         return await self._ask(lambda link: tasks.renew_tasks(link, worker_id, held, lease_us))
 
-    async def complete_task(self, worker_id: str, outcome: TaskOutcome) -> bool:
-        return await self._change(lambda link: tasks.complete_task(link, worker_id, outcome), again=False)
+    async def complete_tasks(self, worker_id: str, outcomes: Sequence[TaskOutcome]) -> list[bool]:
+        return await self._change(lambda link: tasks.complete_tasks(link, worker_id, outcomes), again=False)
 
     async def lapse_tasks(self, *, limit: int = 100) -> int:
         return await self._change(lambda link: tasks.lapse_tasks(link, limit))
 
     async def lost_attempts(self, uid: str, open_attempts: Sequence[tuple[str, int]]) -> list[tuple[str, int]]:
         return await self._ask(lambda link: tasks.find_lost_attempts(link, uid, open_attempts))
+
+    async def list_tasks(self, uid: str) -> list[TaskRow]:
+        return await self._ask(lambda link: tasks.list_tasks(link, uid))
+
+    async def list_queues(self) -> list[QueueRow]:
+        self._check()
+        return await self._use(self._listing, tasks.list_queues, again=True)
 
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ from outlast.errors import Fenced
 from outlast.stores.delivery import Recipient
 from outlast.stores.postgres.mail import deliver
 from outlast.stores.postgres.statements import columns, load_statements
-from outlast.stores.store import LOST_MESSAGE, TASK_MESSAGE, ClaimedTask, NewMessage, Send
+from outlast.stores.store import LOST_MESSAGE, TASK_MESSAGE, ClaimedTask, NewMessage, QueueRow, Send, TaskRow
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -20,10 +20,19 @@ if TYPE_CHECKING:
     from outlast.stores.postgres.link import Link
     from outlast.stores.store import Claiming, TaskOutcome
 
-__all__ = ["claim_tasks", "complete_task", "find_lost_attempts", "lapse_tasks", "renew_tasks"]
+__all__ = [
+    "claim_tasks",
+    "complete_tasks",
+    "find_lost_attempts",
+    "lapse_tasks",
+    "list_queues",
+    "list_tasks",
+    "renew_tasks",
+]
 
 _sql = load_statements("tasks")
 _claims = load_statements("claims")
+_queues = load_statements("queues")
 _runs = load_statements("runs")
 
 
@@ -56,19 +65,16 @@ async def renew_tasks(
     return [(uid, key, attempt) for uid, key, attempt, _ in held if (uid, key, attempt) not in kept]
 
 
-async def complete_task(link: Link, worker_id: str, outcome: TaskOutcome) -> bool:
-    """The store's `complete_task`: one statement."""
-    row = await link.find(
-        _sql["complete"],
-        worker=worker_id,
-        uid=outcome.run,
-        key=outcome.key,
-        attempt=outcome.attempt,
-        id=f"{outcome.key}#{outcome.attempt}",
-        kind=TASK_MESSAGE,
-        payload=outcome.payload,
+async def complete_tasks(link: Link, worker_id: str, outcomes: Sequence[TaskOutcome]) -> list[bool]:
+    """The store's `complete_tasks`: one statement."""
+    if not outcomes:
+        return []
+    attempts = [(outcome.run, outcome.key, outcome.attempt, outcome.payload) for outcome in outcomes]
+    rows = await link.fetch(
+        _sql["complete"], worker=worker_id, kind=TASK_MESSAGE, **columns("uid key attempt payload", attempts)
     )
-    return row is not None
+    done = {tuple(row) for row in rows}
+    return [(outcome.run, outcome.key, outcome.attempt) in done for outcome in outcomes]
 
 
 async def lapse_tasks(link: Link, limit: int) -> int:
@@ -93,3 +99,15 @@ async def find_lost_attempts(link: Link, uid: str, attempts: Sequence[tuple[str,
     rows = await link.fetch(_sql["fetch_attempts"], uid=uid, **columns("key attempt", attempts))
     known = {(key, attempt) for key, attempt in rows}
     return [(key, attempt) for key, attempt in attempts if (key, attempt) not in known]
+
+
+async def list_tasks(link: Link, uid: str) -> list[TaskRow]:
+    """The store's `list_tasks`."""
+    return [TaskRow(*row) for row in await link.fetch(_sql["list_tasks"], uid=uid)]
+
+
+async def list_queues(link: Link) -> list[QueueRow]:
+    """The store's `list_queues`."""
+    rows = await link.fetch(_queues["count_runs"]) + await link.fetch(_queues["count_tasks"])
+    found = [QueueRow(queue, function, waiting, at, int(held)) for queue, function, waiting, at, held in rows]
+    return sorted(found, key=lambda row: (row.queue, row.function or ""))

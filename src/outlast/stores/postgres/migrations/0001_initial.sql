@@ -107,6 +107,7 @@ create table outlast.tasks (
   due_at bigint not null,
   priority integer not null,
   owner text collate "C",
+  claimed_at bigint,
   lease_expires_at bigint,
   stop boolean not null default false,
   progress bytea,
@@ -114,6 +115,7 @@ create table outlast.tasks (
 ) with (fillfactor = 70, autovacuum_vacuum_scale_factor = 0.01, autovacuum_vacuum_threshold = 1000);
 create index tasks_due on outlast.tasks (queue, priority, due_at) where owner is null and not stop;
 create index tasks_owner on outlast.tasks (owner) where owner is not null;
+create index tasks_lease on outlast.tasks (lease_expires_at) where owner is not null;
 
 create table outlast.waits (
   run_uid text collate "C" not null,

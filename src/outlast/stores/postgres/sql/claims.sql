@@ -58,7 +58,8 @@ with me as (
   order by case when :oldest_first::boolean then 0 else c.priority end, c.due_at, c.run_uid, c.key
   limit :limit::bigint for update of t skip locked
 ), taken as (
-  update outlast.tasks t set owner = :worker::text, lease_expires_at = clock.now + :lease::bigint
+  update outlast.tasks t set
+    owner = :worker::text, claimed_at = clock.now, lease_expires_at = clock.now + :lease::bigint
   from due cross join clock
   where t.run_uid = due.run_uid and t.key = due.key
   returning t.run_uid, t.key, t.attempt, t.queue, t.function, t.arguments, t.details, due.priority, due.due_at
@@ -68,9 +69,9 @@ from me left join taken on true
 order by case when :oldest_first::boolean then 0 else taken.priority end, taken.due_at, taken.run_uid, taken.key;
 
 -- name: look
--- All that an idle worker needs to know: when the first run it may claim is due, whether a task is, whether a worker is
--- dead, and which of its runs have mail. Seeks, one for each level of each queue; the mail is found by a seek for each
--- run that has any.
+-- All that an idle worker needs to know: when the first run it may claim is due, which of its runs have mail, whether a
+-- task is due, one of its own told to stop, a worker dead, the lease of a task over. Seeks, one for each level of each
+-- queue; the mail is found by a seek for each run that has any.
 with recursive clock as materialized (
   select outlast.now_us() as now
 ), unread (run_uid) as (
@@ -105,5 +106,7 @@ select
       order by t.due_at limit 1
     ) d
   ) as tasks,
-  exists (select 1 from outlast.workers w where w.dead_at is not null or w.expires_at <= clock.now) as dead
+  exists (select 1 from outlast.tasks t where t.owner = :worker::text and t.stop) as stopped,
+  exists (select 1 from outlast.workers w where w.dead_at is not null or w.expires_at <= clock.now) as dead,
+  exists (select 1 from outlast.tasks t where t.owner is not null and t.lease_expires_at <= clock.now) as lapsed
 from clock;

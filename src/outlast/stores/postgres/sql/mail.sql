@@ -3,7 +3,7 @@
 -- new value is the message's number. No row: it is to be looked at closer. Locks: the run's row, then its inbox.
 with raised as (
   update outlast.runs r set
-    mail = r.mail + 1, live = true,
+    mail = r.mail + 1, live = r.live or coalesce(r.status = :reopens::text, false),
     wake_at = case when r.owner is null then least(r.wake_at, outlast.now_us()) else r.wake_at end
   where r.uid = :uid::text and (r.live or r.status = :reopens::text)
     and not exists (select 1 from outlast.inbox i where i.run_uid = :uid::text and i.id = :id::text)

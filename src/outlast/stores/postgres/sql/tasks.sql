@@ -10,6 +10,20 @@ select exists (select 1 from stopped where owner is null) as unowned;
 -- Delete runs' tasks that nobody has claimed: after `stop_tasks`, which holds their rows (PROTOCOL F26).
 delete from outlast.tasks where run_uid = any (:uids::text[]) and owner is null;
 
+-- name: stop_keys
+-- The same for runs' tasks of these keys.
+with stopped as (
+  update outlast.tasks t set stop = true from unnest(:uid::text[], :key::text[]) as b (uid, key)
+  where t.run_uid = b.uid and t.key = b.key
+  returning t.owner
+)
+select exists (select 1 from stopped where owner is null) as unowned;
+
+-- name: drop_keys
+-- The same for runs' tasks of these keys.
+delete from outlast.tasks t using unnest(:uid::text[], :key::text[]) as b (uid, key)
+where t.run_uid = b.uid and t.key = b.key and t.owner is null;
+
 -- name: insert_tasks
 -- Queue attempts, each in the place of an older one of its key. Locks: tasks, ascending.
 insert into outlast.tasks (run_uid, key, attempt, queue, function, arguments, details, due_at, priority)
@@ -22,7 +36,7 @@ order by b.uid collate "C", b.key collate "C"
 on conflict (run_uid, key) do update set
   attempt = excluded.attempt, queue = excluded.queue, function = excluded.function, arguments = excluded.arguments,
   details = excluded.details, due_at = excluded.due_at, priority = excluded.priority,
-  owner = null, lease_expires_at = null, stop = false, progress = null;
+  owner = null, claimed_at = null, lease_expires_at = null, stop = false, progress = null;
 
 -- name: renew
 -- Extend the leases of tasks that are their worker's still. Locks: its tasks, ascending.
@@ -40,26 +54,34 @@ where t.run_uid = mine.run_uid and t.key = mine.key
 returning t.run_uid, t.key, t.attempt, t.stop;
 
 -- name: complete
--- Delete a task that is its worker's still, and send its outcome to its run, if that has not ended. No row: superseded.
--- Locks: the run's row, then the task, then the inbox (PROTOCOL F25).
-with run as (
-  select uid from outlast.runs where uid = :uid::text for no key update
+-- Delete tasks that are their worker's still, and send their outcomes to their runs, if those have not ended. What is
+-- not answered is superseded. (`in` is a filter here: it locks all the runs before the first task goes.)
+-- Locks: runs, ascending, then tasks, then inboxes (PROTOCOL F25).
+with b as materialized (
+  select * from unnest(:uid::text[], :key::text[], :attempt::int[], :payload::bytea[]) with ordinality
+    as b (uid, key, attempt, payload, place)
+), run as (
+  select r.uid from outlast.runs r where r.uid = any (:uid::text[]) order by r.uid for no key update
 ), done as (
-  delete from outlast.tasks t using run
-  where t.run_uid = run.uid and t.key = :key::text and t.attempt = :attempt::int and t.owner = :worker::text
-  returning t.run_uid
+  delete from outlast.tasks t using b
+  where t.run_uid = b.uid and t.key = b.key and t.attempt = b.attempt and t.owner = :worker::text
+    and (b.uid in (select run.uid from run)) is true
+  returning t.run_uid, t.key, t.attempt, b.payload, b.place
 ), raised as (
   update outlast.runs r set
-    mail = r.mail + 1,
+    mail = r.mail + n.count,
     wake_at = case when r.owner is null then least(r.wake_at, outlast.now_us()) else r.wake_at end
-  from done where r.uid = done.run_uid and r.live
-  returning r.uid, r.mail
+  from (select done.run_uid, count(*) as count from done group by done.run_uid) n
+  where r.uid = n.run_uid and r.live
+  returning r.uid, r.mail - n.count as before
 ), told as (
   insert into outlast.inbox (run_uid, no, id, kind, payload, sent_at)
-  select raised.uid, raised.mail, :id::text, :kind::text, :payload::bytea, outlast.now_us() from raised
-  returning no
+  select
+    raised.uid, raised.before + row_number() over (partition by raised.uid order by done.place),
+    done.key || '#' || done.attempt, :kind::text, done.payload, outlast.now_us()
+  from raised join done on done.run_uid = raised.uid
 )
-select done.run_uid, (select told.no from told) as no from done;
+select done.run_uid, done.key, done.attempt from done;
 
 -- name: list_lapsed
 -- Tasks whose lease lapsed, or whose worker is dead or gone.
@@ -88,3 +110,8 @@ where exists (
 ) or exists (
   select 1 from outlast.inbox i where i.run_uid = :uid::text and i.id = b.key || '#' || b.attempt offset 0
 );
+
+-- name: list_tasks
+-- A run's tasks.
+select key, attempt, queue, function, due_at, owner, claimed_at, stop, coalesce(progress, '') as progress
+from outlast.tasks where run_uid = :uid::text order by key;
