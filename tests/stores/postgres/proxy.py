@@ -7,8 +7,6 @@ import contextlib
 from collections.abc import AsyncGenerator
 from urllib.parse import parse_qsl, urlencode
 
-from asyncpg import connect_utils
-
 __all__ = ["Proxy", "proxy_to"]
 
 
@@ -82,26 +80,17 @@ class Proxy:
 async def proxy_to(url: str) -> AsyncGenerator[tuple[Proxy, str], None]:
     """A proxy to the server of this URL, and the URL through it."""
     location, _, query = url.partition("?")
-    driver = urlencode([(name, value) for name, value in parse_qsl(query) if name in {"host", "port"}])
-    [address], _ = _parse(f"{location}?{driver}" if driver else location)
-    host, port = address if isinstance(address, tuple) else (address.rpartition("/")[0], address.rpartition(".")[2])
-    proxy = Proxy(host, int(port))
-    server = await asyncio.start_server(proxy.serve, "127.0.0.1", 0)
     scheme, _, rest = location.partition("://")
     place, _, database = rest.partition("/")
-    user, at, _ = place.rpartition("@")
-    kept = urlencode([(name, value) for name, value in parse_qsl(query) if name not in {"host", "port"}])
-    port_here = server.sockets[0].getsockname()[1]
+    user, at, address = place.rpartition("@")
+    options = dict(parse_qsl(query))
+    host, _, port = address.partition(":")
+    host, port = options.pop("host", host) or "127.0.0.1", options.pop("port", port) or "5432"
+    proxy = Proxy(host, int(port))
+    server = await asyncio.start_server(proxy.serve, "127.0.0.1", 0)
+    here = f"127.0.0.1:{server.sockets[0].getsockname()[1]}"
     try:
-        yield proxy, f"{scheme}://{user}{at}127.0.0.1:{port_here}/{database}?{kept}"
+        yield proxy, f"{scheme}://{user}{at}{here}/{database}?{urlencode(options)}"
     finally:
         server.close()
         proxy.close()
-
-
-def _parse(dsn: str):
-    return connect_utils._parse_connect_dsn_and_args(
-        dsn=dsn, host=None, port=None, user=None, password=None, passfile=None, database=None, ssl=None,
-        service=None, servicefile=None, direct_tls=None, server_settings=None, target_session_attrs=None,
-        krbsrvname=None, gsslib=None,
-    )  # fmt: skip
