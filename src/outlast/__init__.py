@@ -20,6 +20,7 @@ from outlast.core.durations import Duration
 from outlast.core.retry import exponential, fixed
 from outlast.engine.worker import Worker
 from outlast.errors import *  # noqa: F403 - all of them, as errors.__all__ says
+from outlast.payloads import Codec, Compress, Encrypt, Sealed
 from outlast.run.handle import Run
 from outlast.run.options import StartOptions
 from outlast.run.records import (
@@ -37,8 +38,11 @@ from outlast.run.records import (
 __all__ = [
     "AttemptInfo",
     "CallOptions",
+    "Codec",
+    "Compress",
     "Context",
     "Duration",
+    "Encrypt",
     "FailedStep",
     "Graph",
     "GraphWorkflow",
@@ -51,6 +55,7 @@ __all__ = [
     "RunPage",
     "RunSnapshot",
     "RunSummary",
+    "Sealed",
     "StartOptions",
     "Step",
     "StepInfo",

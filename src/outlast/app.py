@@ -19,18 +19,18 @@ from outlast.authoring.module import Module
 from outlast.authoring.workflow import Workflow
 from outlast.core.durations import Duration, parse_duration
 from outlast.core.keys import check_name
-from outlast.core.loop.refusals import RefusingLoop
+from outlast.core.loop.refusals import is_in_loop, refuse_in_body
 from outlast.engine.engine import Engine
 from outlast.engine.worker import Worker, WorkerSettings
 from outlast.errors import (
     AppNotOpen,
-    EffectInBody,
     ExtraMissing,
     FunctionNotFound,
     InvalidDefinition,
     InvalidSetting,
     RunNotFound,
 )
+from outlast.payloads import Codec, Payloads
 from outlast.run.describing import describe_work, describe_worker, summarize_run
 from outlast.run.handle import Run
 from outlast.run.options import (
@@ -70,10 +70,11 @@ MAX_HOT = 10_000
 class Outlast(Module):
     """One app, on one store. See the module's docstring; `async with app:` opens it."""
 
-    def __init__(self, url: str | None = None, *, dev: bool | None = None) -> None:
+    def __init__(self, url: str | None = None, *, dev: bool | None = None, codecs: Iterable[Codec] = ()) -> None:
         """`url`: `sqlite:///path`, `memory://` or `memory://name`; default $OUTLAST_URL, else sqlite:///outlast.db.
 
         `dev` (default $OUTLAST_DEV) makes bodies raise on what must not be done in them, also behind the loop's back.
+        `codecs`: what values go through on their way into the store, in this order: `[Compress(), Encrypt(keys)]`.
         """
         super().__init__("")
         self.url = url if url is not None else os.environ.get("OUTLAST_URL") or DEFAULT_URL
@@ -81,6 +82,8 @@ class Outlast(Module):
         self._executors: dict[str, Executor] = {}
         self._store = open_store(self.url)
         self._observers = Observers()
+        self.codecs = tuple(codecs)
+        self._payloads = Payloads(self.codecs)
         self._engine: Engine | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self._users = 0
@@ -130,7 +133,15 @@ class Outlast(Module):
             self._forget_unused()
 
     def _make_engine(self) -> Engine:
-        return Engine(self._store, self, dev=self.dev, executors=self._executors, log=ENGINE, observers=self._observers)
+        return Engine(
+            self._store,
+            self,
+            dev=self.dev,
+            executors=self._executors,
+            log=ENGINE,
+            observers=self._observers,
+            payloads=self._payloads,
+        )
 
     def _forget_unused(self) -> None:
         if self._users == 0:
@@ -142,7 +153,7 @@ class Outlast(Module):
         if self._engine is None:
             raise AppNotOpen(call)
         if asyncio.get_running_loop() is not self._loop:
-            _refuse_in_body(call)
+            refuse_in_body(call)
             problem = "The app is open in another event loop"
             raise AppNotOpen(call, problem, "Call from the loop that opened it, or make an app for this one.")
         return self._engine
@@ -336,9 +347,9 @@ class Outlast(Module):
 
         Raises what `Run.result` raises; after TimeoutError the run is left as it stands, for the next worker.
         """
-        if not _is_in_loop():  # outside of any `except`: what the body raises must not seem to come of that
+        if not is_in_loop():  # outside of any `except`: what the body raises must not seem to come of that
             return asyncio.run(self._run_once(workflow, args, id, timeout))
-        _refuse_in_body("app.run_sync()")
+        refuse_in_body("app.run_sync()")
         problem = "There is an event loop here, and run_sync would block it"
         raise AppNotOpen("app.run_sync()", problem, "Await app.start() and run.result() instead.")
 
@@ -384,17 +395,3 @@ class Outlast(Module):
         async with self.worker():
             run: Run[Any] = await self.start(workflow, *args, id=id)
             return await run.result(timeout)
-
-
-def _refuse_in_body(call: str) -> None:
-    """A body has a loop of its own; what helps there is a step, not another app."""
-    if isinstance(asyncio.get_running_loop(), RefusingLoop):
-        raise EffectInBody(call)
-
-
-def _is_in_loop() -> bool:
-    try:
-        asyncio.get_running_loop()
-    except RuntimeError:
-        return False
-    return True

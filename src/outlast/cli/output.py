@@ -22,6 +22,7 @@ from outlast.authoring.hooks import encode_unknown
 from outlast.cli.exits import Problem
 from outlast.core.durations import format_duration
 from outlast.core.events import ErrorRecord
+from outlast.payloads import Sealed
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -200,8 +201,8 @@ def ago(at: datetime | None, now: datetime) -> str:
 
 
 def show_value(value: object, longest: int | None = None) -> str:
-    """A value as compact JSON; cut where it is long, if `longest` says what that is."""
-    text = _encoder.encode(value).decode()
+    """A value as compact JSON; cut where it is long, if `longest` says what that is. Or why it cannot be read."""
+    text = str(value) if isinstance(value, Sealed) else _encoder.encode(value).decode()
     return text if longest is None or len(text) <= longest else f"{text[: longest - 1]}…"
 
 

@@ -10,6 +10,8 @@ import os
 from outlast.app import DEFAULT_URL, Outlast
 from outlast.cli.exits import CommandError, ExitCode
 from outlast.cli.target import Target
+from outlast.payloads import Compress, Encrypt
+from outlast.payloads.encryption import KEYS_VARIABLE
 from outlast.stores.sqlite.connection import Settings, parse_url
 
 __all__ = ["app_on", "choose_shared_url", "choose_url", "existing_store", "on_store", "sqlite_settings"]
@@ -33,7 +35,7 @@ def app_on(app: Outlast, given: str | None) -> Outlast:
     """The app, on the store that `--store` says; else on its own."""
     if given is None or given == app.url:
         return app
-    moved = Outlast(given, dev=app.dev)
+    moved = Outlast(given, dev=app.dev, codecs=app.codecs)
     moved.include(app)
     for name, executor in app._executors.items():  # noqa: SLF001 - the same app, but for its store
         moved.executor(name, executor)
@@ -46,13 +48,15 @@ def on_store(target: Target, given: str | None) -> Target:
 
 
 def existing_store(given: str | None) -> Outlast:
-    """An app without any code, to look at runs and to steer them. Raises CommandError where there is no store."""
+    """An app without any code, to look at runs and to steer them; it reads values with the keys in `$OUTLAST_KEYS`.
+
+    Raises CommandError where there is no store."""
     url = choose_shared_url(given)
     settings = sqlite_settings(url)
     if settings is not None and not settings.path.exists():
         todo = "Name the right one with --store or $OUTLAST_URL; `outlast run`, `worker` or `migrate` makes one."
         raise CommandError("STORE_NOT_FOUND", "There is no store yet", f"{url}, the file {settings.path}", todo)
-    return Outlast(url)
+    return Outlast(url, codecs=(Compress(), Encrypt.from_env()) if os.environ.get(KEYS_VARIABLE) else ())
 
 
 def sqlite_settings(url: str) -> Settings | None:

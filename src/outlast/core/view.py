@@ -128,10 +128,10 @@ class RunView(msgspec.Struct):
 
 
 def suspension_text(code: str, detail: str) -> str:
-    """What a suspended run waits for, in the words of its row: the code, and with it the function that is missing, so
-    that a worker that knows it finds the run.
+    """What a suspended run waits for, in the words of its row: the code, and with it the function or the key that is
+    missing, so that a worker that has it finds the run.
     """
-    return f"{code} {detail}" if code == "FUNCTION_NOT_FOUND" else code
+    return f"{code} {detail}" if code in {"FUNCTION_NOT_FOUND", "KEY_NOT_FOUND"} and detail else code
 
 
 def waiting_text(steps: Iterable[tuple[str, str]], waits: Iterable[OpenWait], sleeps: Iterable[int]) -> str:

@@ -229,13 +229,14 @@ class Draft:
         if status is not None:
             self.end = cast(RunOutcome, last)
             self.drop(run)
-            return RowChange(
-                status=status, waiting_on="", ended=True, error=_summary(self.end), recovered=run.recoveries > 0
-            )
+            error = _summary(self.end, hides=run.home.payloads.hides)
+            return RowChange(status=status, waiting_on="", ended=True, error=error, recovered=run.recoveries > 0)
         if type(last) is RunSuspended:
             self.is_released = not (run.running or self.starts)
             release = Release(run.epoch, run.seen) if self.is_released else None
-            return RowChange(status=RunStatus.SUSPENDED, waiting_on=run.suspended_on, release=release)
+            return RowChange(
+                status=RunStatus.SUSPENDED, waiting_on=run.suspended_on, release=release, unfit=run.unfit or None
+            )
         if isinstance(self.events[0] if self.events else None, RunReopened):
             run.recoveries = 0
             return RowChange(status=self.status, waiting_on="", error=b"", reopened=True, recovered=True)
@@ -271,8 +272,10 @@ class Draft:
         self.places.clear()
 
 
-def _summary(end: RunOutcome) -> bytes | None:
-    """What the row shows of an error; the journal has all of it."""
+def _summary(end: RunOutcome, *, hides: bool) -> bytes | None:
+    """What the row shows of an error; the journal has all of it. With encryption it does not say the message."""
     if isinstance(end, RunCompleted | RunCancelled) or end.error is None:
         return None
+    if hides:
+        return msgspec.json.encode({"type": end.error.type, "message": "(encrypted)"})
     return msgspec.json.encode({"type": end.error.type, "message": end.error.message[:500]})

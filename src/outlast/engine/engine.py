@@ -21,7 +21,6 @@ from outlast.core.events import (
     Event,
     RunOutcome,
     RunReopened,
-    decode_events,
     encode_events,
 )
 from outlast.core.lineage.forking import find_fork, list_results
@@ -34,6 +33,7 @@ from outlast.engine.starting import Start, Starter
 from outlast.engine.worker import WorkDone, Worker, WorkerSettings
 from outlast.engine.writer import Writer
 from outlast.errors import InvalidSetting, RunNotFailed, RunNotFound
+from outlast.payloads import Payloads, seal_progress, with_payloads
 from outlast.stores.store import (
     Effects,
     Entry,
@@ -67,15 +67,17 @@ class Engine:
         executors: Mapping[str, Executor],
         log: logging.Logger,
         observers: Observers | None = None,
+        payloads: Payloads | None = None,
     ) -> None:
-        self.store = store
+        self.payloads = Payloads() if payloads is None else payloads
+        self.store = with_payloads(store, self.payloads)
         self.registry = registry
         self.dev = dev
         self.executors = executors
         self.log = log
         self.clock = StoreClock()
         self.observers = Observers() if observers is None else observers
-        self.writer = Writer(store, self._on_fenced, self.trouble, self.observers)
+        self.writer = Writer(store, self._on_fenced, self.trouble, self.observers, self.payloads)
         self.worker: Worker | None = None
         self.changes = Changes(store, self._is_hot)
         self._starter = Starter(self)
@@ -106,10 +108,11 @@ class Engine:
 
     @property
     def deploy(self) -> str:
-        """Fingerprint of the code at hand: names and versions of all it knows."""
+        """Fingerprint of what this process can do: names and versions of all it knows, and the keys it has."""
         versions = [
             f"{name}={getattr(self.registry.find_workflow(name), 'version', '')}" for name in self.registry.functions()
         ]
+        versions += self.payloads.readable
         return hashlib.sha256("\n".join(sorted(versions)).encode()).hexdigest()[:16]
 
     def trouble(self) -> None:
@@ -172,18 +175,20 @@ class Engine:
         return self.worker is not None and self.worker.home is not None and self.worker.home.find(uid) is not None
 
     async def _read_outcome(self, uid: str) -> RunOutcome:
-        for _, events in reversed(await self.read_events(uid)):
-            for event in reversed(events):
-                if type(event) in OUTCOMES:
-                    return cast(RunOutcome, event)
+        for entry, events in reversed(await self.read_events(uid, looking=True)):
+            if any(type(event) in OUTCOMES for event in events):
+                read = self.payloads.decode_events(uid, entry.events)
+                return cast(RunOutcome, next(event for event in reversed(read) if type(event) in OUTCOMES))
         raise RunNotFound(uid)
 
-    async def read_events(self, uid: str, *, after: int = -1) -> list[tuple[Entry, list[Event]]]:
-        """The journal behind a position, decoded."""
+    async def read_events(self, uid: str, *, after: int = -1, looking: bool = False) -> list[tuple[Entry, list[Event]]]:
+        """The journal behind a position, decoded. Raises PayloadUnreadable; for who is only `looking`, a payload that
+        cannot be read here is a `Sealed` instead."""
         read: list[tuple[Entry, list[Event]]] = []
         while True:
             entries = await self.store.read_journal(uid, after=after)
-            read += [(entry, decode_events(entry.events)) for entry in entries]
+            decode, on_unreadable = self.payloads.decode_events, (lambda _: None) if looking else None
+            read += [(entry, decode(uid, entry.events, on_unreadable)) for entry in entries]
             if len(entries) < 1000:
                 return read
             after = entries[-1].seq
@@ -207,7 +212,7 @@ class Engine:
     async def retry(self, row: RunRow) -> None:
         """Go on from what failed (SPEC R10). Written by us, under the row's lock, since nobody owns an ended run."""
         while row.status is RunStatus.FAILED and row.owner is None:
-            read = await self.read_events(row.uid)
+            read = await self.read_events(row.uid, looking=True)
             last = read[-1][0]
             events = [event for _, batch in read for event in batch]
             at = max(self.clock.now_us(), last.at)
@@ -229,8 +234,9 @@ class Engine:
 
     async def commit_alone(self, progress: Progress) -> Outcome:
         """Write an entry as a client, beside the writer: for runs nobody owns. Raises what `Store.commit` does."""
-        answers = await self.store.commit(None, [progress])
-        self.writer.report([progress], answers)
+        sealed = seal_progress(progress, self.payloads)
+        answers = await self.store.commit(None, [sealed])
+        self.writer.report([sealed], answers)
         return answers[0]
 
     async def fork(self, row: RunRow, at: str, id: str | None, results: Mapping[str, msgspec.Raw]) -> tuple[str, str]:

@@ -316,7 +316,8 @@ class HotRun:
             return  # it was given a place for a step as soon as it stood in line, and has moved on
         if self.is_aside:
             if not self.running:
-                self.release(None if self.suspended else self.now_us(), self.suspended_on, unfit=self.unfit or None)
+                is_for_others = self.unfit or not self.suspended
+                self.release(self.now_us() if is_for_others else None, self.suspended_on, unfit=self.unfit or None)
             return
         alarm = self.alarm
         due = alarm.next_due_us(self.machine)

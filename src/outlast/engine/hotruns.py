@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     from outlast.engine.stepper import Stepper
     from outlast.engine.watchdog import Watchdog
     from outlast.engine.writer import Answer, Writer
+    from outlast.payloads import Payloads
     from outlast.stores.store import Store
 
 __all__ = ["HotRuns"]
@@ -75,6 +76,7 @@ class HotRuns:
         watched: Container[str],
         on_claimable: Callable[[], None],
         observers: Observers,
+        payloads: Payloads,
     ) -> None:
         """`on_moved(uid, end, left)` is told of every entry that landed, and of a run that left (entries that
         do not end their run only for uids in `watched`); `on_claimable`, that
@@ -111,6 +113,7 @@ class HotRuns:
         self._watched = watched
         self._on_claimable = on_claimable
         self.observers = observers
+        self.payloads = payloads
 
     # --- the table ----------------------------------------------------------------------------------------------------
 
@@ -255,10 +258,12 @@ class HotRuns:
         """The store will never take that entry: a small fresh one in its place sets the run aside (PROTOCOL F8)."""
         self.log.error("run %s is suspended (%s): %s", run.name, error.code, error, extra=fields(run.started))
         self.abandon(run)
-        event = RunSuspended(run.now_us(), error.code, str(error)[:500])
+        reason = error.code if self.payloads.hides else str(error)[:500]
+        event = RunSuspended(run.now_us(), error.code, reason)
         # As if no mail was seen: what the refused entry consumed is still there, and may be a cancel.
         row = RowChange(status=RunStatus.SUSPENDED, waiting_on=error.code, release=Release(run.epoch, -1))
-        progress = Progress(run.uid, run.seq, event.at, new_mark(), run.mark, encode_events([event]), Effects(row=row))
+        entry = encode_events([event])
+        progress = Progress(run.uid, run.seq, event.at, new_mark(), run.mark, entry, Effects(row=row))
         self.send_park(progress, run.owner)
 
     def lacks_function(self, run: HotRun, draft: Draft, name: str) -> None:

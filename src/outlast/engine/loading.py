@@ -37,7 +37,16 @@ from outlast.core.replay import Replay
 from outlast.engine import books, mail
 from outlast.engine.clock import boottime_us
 from outlast.engine.draft import Draft
-from outlast.errors import BodyStopped, Fenced, NonDeterminism, RunExists, StoreError
+from outlast.errors import (
+    BodyStopped,
+    Fenced,
+    KeyNotFound,
+    NonDeterminism,
+    PayloadUnreadable,
+    RunExists,
+    StoreError,
+)
+from outlast.payloads import problems_of
 from outlast.stores.store import ClaimedRun, Effects, Inbox, Progress, Release, RowChange, recovery_delay_us
 from outlast.telemetry.logs import fields
 from outlast.telemetry.observer import Landed
@@ -131,7 +140,7 @@ class Loader:
 
     async def _note_if_taken(self, uid: str, child: Progress) -> None:
         """When the load comes to it again, the step of that child fails."""
-        started, *_ = decode_events(child.events)
+        started, *_ = decode_events(child.events)  # as it was written
         assert isinstance(started, RunStarted)
         holder = await self._home.store.find_run(started.id)
         if holder is not None and holder.uid != child.uid:
@@ -167,9 +176,10 @@ class Loader:
 
     async def _bring_back(self, run: HotRun) -> None:
         home = self._home
-        raw = await self._read(run)
+        raw, unreadable = await self._read(run)
         began = boottime_us()
         inbox = await home.store.read_inbox(run.uid)
+        unreadable += problems_of(inbox)
         if run.is_dropped:
             return  # not ours any more: a late reader writes nothing
         started = raw[0]
@@ -198,8 +208,10 @@ class Loader:
                 return
         mail.take_mail(run, inbox, advance=False)
         workflow = home.registry.find_workflow(started.workflow)
-        if run.suspended and not self._may_resume(run, draft):
+        if run.suspended and not self._may_resume(run, draft, unreadable):
             self._go_on(run, draft, [])
+        elif unreadable:
+            self._set_unreadable_aside(run, draft, unreadable[0])
         elif workflow is None:
             home.lacks_function(run, draft, started.workflow)
             self._go_on(run, draft, [])
@@ -219,15 +231,16 @@ class Loader:
             run.is_loading, run.seen = False, inbox.mail  # what came stays in the inbox until then
             run.release(due_us, "")
 
-    async def _read(self, run: HotRun) -> list[Event]:
-        """The whole journal; the run's position is behind it."""
+    async def _read(self, run: HotRun) -> tuple[list[Event], list[PayloadUnreadable]]:
+        """The whole journal, and what of it cannot be read here; the run's position is behind it."""
         events: list[Event] = []
+        unreadable: list[PayloadUnreadable] = []
         recalled: list[Landed] | None = [] if self._home.observers else None
         after = -1
         while True:
             entries = await self._home.store.read_journal(run.uid, after=after, limit=PAGE)
             for entry in entries:
-                events += decode_events(entry.events)
+                events += self._home.payloads.decode_events(run.uid, entry.events, unreadable.append)
                 if recalled is not None:
                     recalled.append(Landed(run.uid, entry.seq, entry.at, entry.writer, entry.events))
             if entries:
@@ -236,13 +249,22 @@ class Loader:
             if len(entries) < PAGE:
                 if recalled:
                     self._home.observers.recalled(run.uid, recalled)
-                return events
+                return events, unreadable
 
     def _set_poison_aside(self, run: HotRun, raw: Sequence[Event], draft: Draft) -> None:
         """Whoever holds this run dies: nobody feeds its body again before a person has looked (SPEC L8)."""
         workers = [event.worker for event in raw if isinstance(event, RunTakenOver)]
         reason = f"{run.recoveries} workers died holding this run, without progress."
         run.suspend(draft, POISONED, reason, "\n".join(workers))
+        self._go_on(run, draft, [])
+
+    def _set_unreadable_aside(self, run: HotRun, draft: Draft, problem: PayloadUnreadable) -> None:
+        """A key or a codec is not here, or the store is damaged: nothing is lost. A worker that has the key finds the
+        run (`Sweeper`); none of this deploy takes it again."""
+        detail = ""
+        if isinstance(problem, KeyNotFound):
+            run.unfit, detail = self._home.deploy, problem.needs
+        run.suspend(draft, problem.code, str(problem), detail)
         self._go_on(run, draft, [])
 
     async def _note_takeover(self, run: HotRun) -> bool:
@@ -314,8 +336,8 @@ class Loader:
 
     # --- suspended runs -----------------------------------------------------------------------------------------------
 
-    def _may_resume(self, run: HotRun, draft: Draft) -> bool:
-        """A resume or a cancel in the mail, or the function that was missing is known here. Poison stays aside."""
+    def _may_resume(self, run: HotRun, draft: Draft, unreadable: Sequence[PayloadUnreadable]) -> bool:
+        """A resume or a cancel in the mail, or what was missing is here: a function, a key. Poison stays aside."""
         for event in list(run.queue):
             if isinstance(event, RunResumed):
                 run.queue.remove(event)
@@ -327,9 +349,13 @@ class Loader:
         if is_cancelled and run.suspended == POISONED:
             run.suspend(draft, POISONED, "")  # ends it: its body would take this worker down as well
             return False
-        if known or is_cancelled:
+        is_known = bool(known)
+        if run.suspended == KeyNotFound.code:
+            is_known = not unreadable
+            run.unfit = "" if is_known else self._home.deploy
+        if is_known or is_cancelled:
             run.resume(draft)
-        return bool(known or is_cancelled)
+        return is_known or is_cancelled
 
 
 def _find_reopening(raw: Sequence[Event], inbox: Inbox, run: HotRun) -> RunReopened | None:

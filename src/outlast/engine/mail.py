@@ -13,6 +13,7 @@ import msgspec
 from outlast.core.events import CancelRequested, RunResumed
 from outlast.core.lineage.children import CHILD_MESSAGE, RETRY_MESSAGE, UNWIND_MESSAGE
 from outlast.engine.messages.children import read_end
+from outlast.payloads import UNREADABLE
 
 if TYPE_CHECKING:
     from outlast.engine.hot import HotRun
@@ -50,6 +51,11 @@ def take_mail(run: HotRun, inbox: Inbox, *, advance: bool = True) -> None:
     for message in inbox.messages:
         if message.no <= run.seen:
             continue
+        if message.kind == UNREADABLE and not run.is_loading:
+            if run.is_quiet:  # else it is looked at again soon: the load sets the run aside
+                run.evict()
+                run.home.load_again(run)
+            return
         run.seen = message.no
         if message.kind not in KINDS:
             continue  # for a newer release: it stays in the inbox

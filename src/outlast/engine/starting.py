@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from outlast.core.events import Event, RunStarted, decode_events, encode_events
+from outlast.core.events import Event, RunStarted, encode_events
 from outlast.core.lineage.forking import fork_events
 from outlast.core.states import RunStatus
 from outlast.engine.hot import HotRun
@@ -209,7 +209,9 @@ class Starter:
         return answer
 
     async def _settle_conflict(self, started: RunStarted, start: Start, row: RunRow) -> bool:
-        """The id is taken. True: that run is the answer; False: it has ended and may be replaced."""
+        """The id is taken. True: that run is the answer; False: it has ended and may be replaced.
+
+        Raises RunExists, RunConflict, and PayloadUnreadable where the two inputs cannot be compared."""
         if start.on_conflict == "raise":
             raise RunExists(row.id, row.status)
         entries = await self._engine.store.read_journal(row.uid, limit=1)
@@ -217,7 +219,8 @@ class Starter:
             raise RunConflict(row.id, f"workflow: {row.workflow!r}, not {started.workflow!r}")
         if start.on_conflict == "restart" and not row.live:
             return False
-        first = decode_events(entries[0].events)[0] if entries else None
+        decode = self._engine.payloads.decode_events
+        first = decode(row.uid, entries[0].events)[0] if entries else None
         if isinstance(first, RunStarted) and not _same_json(bytes(first.input), bytes(started.input)):
             raise RunConflict(row.id, "input")
         if start.on_conflict == "restart":

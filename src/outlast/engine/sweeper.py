@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING
 
-from outlast.errors import Fenced, StoreError
+from outlast.errors import Fenced, KeyNotFound, StoreError
 
 if TYPE_CHECKING:
     from outlast.engine.worker import Worker
@@ -77,5 +77,6 @@ class Sweeper:
         if self._tick:
             await store.reap(orphans=True)
         waiting = [f"FUNCTION_NOT_FOUND {name}" for name in worker.engine.registry.functions()]
+        waiting += [f"{KeyNotFound.code} {needs}" for needs in worker.engine.payloads.readable]
         if waiting and await store.redue(waiting, worker.engine.deploy):
             worker.wake()

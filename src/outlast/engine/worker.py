@@ -123,7 +123,7 @@ class Worker:
             engine.store, engine.registry, engine.writer, engine.clock,
             max_hot=settings.max_hot, dev=engine.dev, log=engine.log,
             on_moved=engine.moved, watched=engine.changes.watched, on_claimable=self.wake,
-            observers=engine.observers,
+            observers=engine.observers, payloads=engine.payloads,
         )  # fmt: skip
         home.stepper = Stepper(
             home, concurrency=settings.concurrency, threads=self._threads, executors=engine.executors

@@ -14,6 +14,7 @@ from collections.abc import Callable, Sequence
 
 from outlast.engine.clock import boottime_us
 from outlast.errors import Fenced, StoreCorrupt, StoreError, StoreFull, StoreReadOnly, StoreRefused
+from outlast.payloads import Payloads, seal_progress
 from outlast.stores.store import CLIENT, Outcome, Progress, Store, Verdict
 from outlast.telemetry.logs import unfailing
 from outlast.telemetry.observer import Commit, Landed, Observers
@@ -51,11 +52,13 @@ class Writer:
         on_fenced: Callable[[str], None],
         on_trouble: Callable[[], None],
         observers: Observers | None = None,
+        payloads: Payloads | None = None,
     ) -> None:
         """`on_fenced` is told the worker id that the store refused; `on_trouble`, that the store had an error
         (reconcile: an answer may have been lost)."""
         self._store = store
         self._observers = Observers() if observers is None else observers
+        self._payloads = Payloads() if payloads is None else payloads
         self._on_fenced = on_fenced
         self._on_trouble = on_trouble
         self._waiting: collections.deque[Part] = collections.deque()
@@ -92,7 +95,14 @@ class Writer:
     def submit(self, progress: Progress, done: Callable[[Answer], None], *, by: str | None = None) -> None:
         """Write this part with the next batch, then call back. One part of a run at a time.
 
-        `by` is the id of the worker that owns the run. Once this process has another, the part is not written."""
+        `by` is the id of the worker that owns the run. Once this process has another, the part is not written.
+        Its payloads go through the codecs now, once: what is sent again must be the same."""
+        try:
+            progress = seal_progress(progress, self._payloads)
+        except Exception as error:  # noqa: BLE001 - a codec of the user's: it costs this run, and no other
+            refused = StoreRefused(self._store.url, progress.uid, f"a codec failed: {error!r}")
+            asyncio.get_running_loop().call_soon(_tell, done, refused)
+            return
         if not self._waiting:  # else it has been woken already
             self._idle.clear()
             self._wake.set()

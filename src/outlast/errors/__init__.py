@@ -15,6 +15,7 @@
     │   ├── RunFailed · RunCancelled · RunSuspended
     │   ├── GraphFailed              a graph met a value it can do nothing with
     │   ├── NonDeterminism · VersionConflict · VersionNotFound · Poisoned
+    │   ├── PayloadUnreadable: KeyNotFound · PayloadDamaged
     │   ├── StepFailed · StepLeaseExpired · StepInterrupted
     │   ├── StepTimeout · HeartbeatTimeout                             (also TimeoutError)
     │   └── ApprovalForbidden · ApprovalInvalid · ApprovalResolved
@@ -54,7 +55,10 @@ from outlast.errors.definition import (
 from outlast.errors.described import OutlastError
 from outlast.errors.run import (
     GraphFailed,
+    KeyNotFound,
     NonDeterminism,
+    PayloadDamaged,
+    PayloadUnreadable,
     Poisoned,
     RunCancelled,
     RunConflict,
@@ -122,12 +126,15 @@ __all__ = [
     "InvalidInput",
     "InvalidName",
     "InvalidSetting",
+    "KeyNotFound",
     "NonDeterminism",
     "NonRetryable",
     "NotEncodable",
     "NotInBody",
     "NotInStep",
     "OutlastError",
+    "PayloadDamaged",
+    "PayloadUnreadable",
     "Poisoned",
     "ResultInvalid",
     "RunCancelled",

@@ -11,7 +11,10 @@ if TYPE_CHECKING:
 
 __all__ = [
     "GraphFailed",
+    "KeyNotFound",
     "NonDeterminism",
+    "PayloadDamaged",
+    "PayloadUnreadable",
     "Poisoned",
     "RunCancelled",
     "RunConflict",
@@ -222,3 +225,36 @@ class Poisoned(RunError):
     )
     id: str
     recoveries: int
+
+
+class PayloadUnreadable(RunError):
+    """A value of the run lies in the store in a form that cannot be read here."""
+
+    code = "PAYLOAD_UNREADABLE"
+    template = "A value cannot be read, {problem}", "run {id!r}, {place}", "See the errors derived from this one."
+    id: str
+    place: str
+    problem: str
+
+
+class KeyNotFound(PayloadUnreadable):
+    """Whoever has the key reads it: nothing is lost."""
+
+    code = "KEY_NOT_FOUND"
+    template = (
+        "A value cannot be read, {problem}",
+        "run {id!r}, {place}",
+        "Give this process what it lacks, with Outlast(codecs=…); then resume the run, if it is suspended.",
+    )
+    needs: str  # codec, or codec:key
+
+
+class PayloadDamaged(PayloadUnreadable):
+    """It is not what was written, or was written under another key of the same id."""
+
+    code = "PAYLOAD_DAMAGED"
+    template = (
+        "A value cannot be read, {problem}",
+        "run {id!r}, {place}",
+        "Compare the keys of all processes; if they agree, restore the store from a backup.",
+    )

@@ -18,6 +18,7 @@ from outlast.core.states import RunStatus, StepStatus
 from outlast.core.timeline import Item
 from outlast.core.view import RunView, StepView
 from outlast.errors import RunCancelled
+from outlast.payloads import Sealed
 from outlast.run.records import (
     AttemptInfo,
     Milestone,
@@ -90,7 +91,7 @@ def describe_run(row: RunRow, view: RunView, decode: Decode) -> RunInfo:
         deterministic=None,
         steps=_summarize_steps(view.steps.values()),
         state=_plain_values(view.state),
-        output=None if view.output is None or status is not RunStatus.COMPLETED else decode(view.output),
+        output=_output_of(view, decode) if status is RunStatus.COMPLETED else None,
         error=_error_of(view),
         input={} if view.started is None else _plain(view.started.input),
         user=row.user,
@@ -117,7 +118,7 @@ def describe_moment(view: RunView, decode: Decode) -> RunSnapshot:
         path=tuple(view.steps),
         state=_plain_values(view.state),
         milestones=tuple(Milestone(name, to_datetime(at)) for name, at in view.milestones),
-        output=None if view.output is None else decode(view.output),
+        output=_output_of(view, decode),
         error=_error_of(view),
     )
 
@@ -210,8 +211,15 @@ def _error_of(view: RunView) -> ErrorRecord | None:
     return view.error
 
 
-def _plain(value: msgspec.Raw | None) -> Any:
-    """JSON as it is: who is outside may not have the classes."""
+def _output_of(view: RunView, decode: Decode) -> Any:
+    output: Any = view.output
+    return output if output is None or isinstance(output, Sealed) else decode(output)
+
+
+def _plain(value: Any) -> Any:
+    """JSON as it is: who is outside may not have the classes. What cannot be read here is shown as `Sealed`."""
+    if isinstance(value, Sealed):
+        return value
     return None if value is None else msgspec.json.decode(value)
 
 

@@ -124,7 +124,7 @@ class Run(Generic[R]):
         timeline, position = Timeline(), -1
         async with aclosing(engine.follow(self.uid)) as changes:
             async for _ in changes:
-                read = await engine.read_events(self.uid, after=position)
+                read = await engine.read_events(self.uid, after=position, looking=True)
                 if not read:
                     await self._row()  # deleted meanwhile?
                 for entry, batch in read:
@@ -196,7 +196,7 @@ class Run(Generic[R]):
 
     async def _tell(self, tell: Callable[[list[tuple[Entry, list[Event]]]], T]) -> T:
         """What the journal says. A long one is told in a thread, so that nothing else in this loop waits for it."""
-        journal = await self._reach().read_events(self.uid)
+        journal = await self._reach().read_events(self.uid, looking=True)
         if not journal:
             raise RunNotFound(self.id)
         if len(journal) < LONG_JOURNAL:

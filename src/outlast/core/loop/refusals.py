@@ -11,7 +11,7 @@ from typing import Any, NoReturn
 
 from outlast.errors import EffectInBody
 
-__all__ = ["RefusingLoop"]
+__all__ = ["RefusingLoop", "is_in_loop", "refuse_in_body"]
 
 
 def _refuse(name: str) -> Any:
@@ -88,3 +88,18 @@ class RefusingLoop(asyncio.AbstractEventLoop):
 for _name in vars(asyncio.AbstractEventLoop).keys() - vars(RefusingLoop).keys():
     if not _name.startswith("_"):
         setattr(RefusingLoop, _name, _refuse(_name))
+
+
+def is_in_loop() -> bool:
+    """Whether a loop is running in this thread, a body's or any other."""
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return False
+    return True
+
+
+def refuse_in_body(call: str) -> None:
+    """Raises EffectInBody in a body: it has a loop of its own; what helps there is a step, not another app."""
+    if isinstance(asyncio.get_running_loop(), RefusingLoop):
+        raise EffectInBody(call)

@@ -1,0 +1,145 @@
+"""What a store is sent and gives back besides entries: messages and tasks, with their payloads packed. Layer: payloads.
+
+Entries, and what goes with them in a commit, are packed by `seal_progress`, before they are sent for the first time:
+what is sent again must be the same bytes, and observers are shown what lies in the store. Journals are unpacked by who
+reads them (`Payloads.decode_events`), for it matters who: who moves a run must be able to read all of it, who looks at
+it need not. What always holds: messages that hold nothing of a user's are in the clear, so that a run can be cancelled
+and set aside by a process without keys.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, cast
+
+import msgspec
+
+from outlast.core.events import decode_events
+from outlast.errors import KeyNotFound, PayloadDamaged, PayloadUnreadable
+from outlast.stores.store import LOST_MESSAGE, REOPENING, TASK_MESSAGE
+
+if TYPE_CHECKING:
+    from outlast.payloads.sealing import Payloads
+    from outlast.stores.store import (
+        ClaimedTask,
+        Claiming,
+        Inbox,
+        Message,
+        NewMessage,
+        Progress,
+        Sent,
+        Store,
+        TaskOutcome,
+    )
+
+__all__ = ["UNREADABLE", "problems_of", "seal_progress", "with_payloads"]
+
+CLEAR = frozenset({"cancel", "resume", *REOPENING, LOST_MESSAGE})
+"""Kinds of message that hold nothing of a user's."""
+
+UNREADABLE = "unreadable"
+"""Kind, in memory alone, of a message that cannot be read here. It stays in the inbox as it is."""
+
+
+def with_payloads(store: Store, payloads: Payloads) -> Store:
+    """The store, as who does not care for payloads uses it."""
+    return cast("Store", _SealedStore(store, payloads))
+
+
+def problems_of(inbox: Inbox) -> list[PayloadUnreadable]:
+    """Why messages of it cannot be read here."""
+    told = (message.payload for message in inbox.messages if message.kind == UNREADABLE)
+    read = (msgspec.json.decode(payload, type=tuple[bool, list[str]]) for payload in told)
+    return [(KeyNotFound if lacks_key else PayloadDamaged)(*fields) for lacks_key, fields in read]
+
+
+def seal_progress(progress: Progress, payloads: Payloads) -> Progress:
+    """As it is to be stored: its events, what it sends, its tasks, and the starts of its children.
+
+    Raises whatever a codec does."""
+    replace = msgspec.structs.replace
+    effects = progress.effects
+    if effects is not None and (effects.sends or effects.tasks or effects.children):
+        effects = replace(
+            effects,
+            sends=tuple(
+                replace(send, message=_seal_message(payloads, send.to, send.message)) for send in effects.sends
+            ),
+            tasks=tuple(
+                replace(task, arguments=payloads.seal(progress.uid, task.arguments, _of_task(task.key)))
+                for task in effects.tasks
+            ),
+            children=tuple(seal_progress(child, payloads) for child in effects.children),
+        )
+    events = progress.events
+    if events and payloads.changes(events):
+        events = payloads.encode_events(progress.uid, decode_events(events))
+    if events is progress.events and effects is progress.effects:
+        return progress
+    return replace(progress, events=events, effects=effects)
+
+
+class _SealedStore:
+    """Passes everything on but what carries payloads. Its methods are `Store`'s."""
+
+    def __init__(self, store: Store, payloads: Payloads) -> None:
+        self._store = store
+        self._payloads = payloads
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._store, name)
+
+    async def send(self, to: str, message: NewMessage) -> Sent:
+        return await self._store.send(to, _seal_message(self._payloads, to, message))
+
+    async def read_inbox(self, uid: str, *, after: int = 0, limit: int = 500) -> Inbox:
+        """A message that cannot be read here comes as `UNREADABLE`."""
+        inbox = await self._store.read_inbox(uid, after=after, limit=limit)
+        if all(message.kind in CLEAR for message in inbox.messages):
+            return inbox
+        opened = tuple(self._open_message(uid, message) for message in inbox.messages)
+        return msgspec.structs.replace(inbox, messages=opened)
+
+    def _open_message(self, uid: str, message: Message) -> Message:
+        if message.kind in CLEAR:
+            return message
+        try:
+            payload = self._payloads.open(uid, message.payload, _of_message(message.kind))
+        except PayloadUnreadable as error:
+            told = msgspec.json.encode((isinstance(error, KeyNotFound), error.args))
+            return msgspec.structs.replace(message, kind=UNREADABLE, payload=told)
+        return message if payload is message.payload else msgspec.structs.replace(message, payload=payload)
+
+    async def claim_tasks(self, claiming: Claiming, functions: Sequence[str], lease_us: int) -> list[ClaimedTask]:
+        """Arguments that cannot be read here are left as they lie: decoding them fails, and says why."""
+        claimed = []
+        for task in await self._store.claim_tasks(claiming, functions, lease_us):
+            try:
+                arguments = self._payloads.open(task.run, task.arguments, _of_task(task.key))
+            except PayloadUnreadable:
+                arguments = task.arguments
+            claimed.append(msgspec.structs.replace(task, arguments=arguments))
+        return claimed
+
+    async def complete_tasks(self, worker_id: str, outcomes: Sequence[TaskOutcome]) -> list[bool]:
+        place = _of_message(TASK_MESSAGE)
+        sealed = [
+            msgspec.structs.replace(outcome, payload=self._payloads.seal(outcome.run, outcome.payload, place))
+            for outcome in outcomes
+        ]
+        return await self._store.complete_tasks(worker_id, sealed)
+
+
+def _seal_message(payloads: Payloads, to: str, message: NewMessage) -> NewMessage:
+    if message.kind in CLEAR:
+        return message
+    payload = payloads.seal(to, message.payload, _of_message(message.kind))
+    return message if payload is message.payload else msgspec.structs.replace(message, payload=payload)
+
+
+def _of_message(kind: str) -> bytes:
+    return b"message " + kind.encode()
+
+
+def _of_task(key: str) -> bytes:
+    return b"arguments of a task\0" + key.encode()
