@@ -25,7 +25,7 @@ sys.path[:1] = [str(ROOT), str(ROOT / "src")]
 
 import msgspec  # noqa: E402
 
-from benchmarks import alone, footprint, growth, layers, pickup, processes, replay, sleeping, throughput  # noqa: E402
+from benchmarks import alone, fanout, footprint, growth, layers, pickup, processes, replay, sleeping, throughput  # noqa: E402
 from benchmarks.children import ChildFailed, Parent, Plan, call  # noqa: E402
 from benchmarks.figures import Report  # noqa: E402
 from benchmarks.machine import describe_machine  # noqa: E402
@@ -36,6 +36,7 @@ SUBJECTS: dict[str, Callable[[Plan, Parent], Report]] = {
     "alone": alone.measure,
     "replay": replay.measure,
     "growth": growth.measure,
+    "fanout": fanout.measure,
     "footprint": footprint.measure,
     "sleeping": sleeping.measure,
     "pickup": pickup.measure,

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
+from dataclasses import dataclass
+
 import pytest
 
-from outlast import Graph, InvalidDefinition, InvalidInput, Outlast, RunFailed, RunNotFound, ref
+from outlast import Context, Graph, InvalidDefinition, InvalidInput, Outlast, RunCancelled, RunFailed, RunNotFound, ref
 
 
 @pytest.fixture(params=["memory", "sqlite"])
@@ -85,3 +88,107 @@ async def test_nothing_is_stored_of_a_graph_that_cannot_run(shop: Outlast) -> No
                 await shop.start(name, *input, id="x-1")
             with pytest.raises(RunNotFound):
                 await shop.get_run("x-1")
+
+
+# --- workflows as nodes -----------------------------------------------------------------------------------------------
+
+
+@dataclass
+class Parcel:
+    item: str
+    weight: int
+
+
+async def test_a_node_may_be_a_workflow(shop: Outlast) -> None:
+    """It becomes a child run, also for each item; its output is plain data for others to refer to."""  # SPEC G1, C1
+    app = shop
+
+    @app.workflow(name="pack")
+    async def pack(ctx: Context, item: str) -> Parcel:
+        return Parcel(item, len(item))
+
+    doubling(app)
+    graph = app.graph(
+        Graph("packing", input={"list": list})
+        .node("parcels", pack, for_each=ref.input["list"], input=ref.item, timeout="1h", next="weigh")
+        .workflow("weigh", "doubling", input={"numbers": [ref.nodes.parcels[0].weight, 4]})
+        .output({"items": ref.nodes.parcels, "weights": ref.nodes.weigh.all})
+    )
+    async with app.worker():
+        run = await app.start(graph, {"list": ["book", "lamp!"]}, id="p-1")
+        assert await run.result(timeout=10) == {
+            "items": [{"item": "book", "weight": 4}, {"item": "lamp!", "weight": 5}],
+            "weights": [8, 8],
+        }
+        children = (await app.runs(parent=run.uid)).runs
+        assert sorted(child.workflow for child in children) == ["doubling", "pack", "pack"]
+        assert [step.key for step in (await run.status()).steps] == ["parcels[0]", "parcels[1]", "weigh"]
+
+
+async def test_a_body_may_call_a_graph(shop: Outlast) -> None:
+    """As any workflow: awaited with its input, or called by its name; wrong input is told in the parent."""
+    app = shop
+    doubling(app)
+    graph = app.find_workflow("doubling")
+    assert graph is not None
+
+    @app.workflow(name="parent")
+    async def parent(ctx: Context) -> list[int]:
+        one = await graph({"numbers": [1]})
+        other = await ctx.call("doubling", {"numbers": [2]})
+        try:
+            await graph({"number": []})
+        except InvalidInput:
+            return [*one["all"], *other["all"]]
+        return []
+
+    async with app.worker():
+        run = await app.start(parent)
+        assert await run.result(timeout=10) == [2, 4]
+
+
+async def test_a_failed_child_fails_its_node(shop: Outlast) -> None:
+    """Its error is the node's; the handler is told."""  # SPEC G4, C3
+    app = shop
+
+    @app.workflow(name="fails")
+    async def fails(ctx: Context) -> None:
+        raise ValueError("no luck")
+
+    @app.step(name="say")
+    async def say(text: str) -> str:
+        return text
+
+    graph = app.graph(
+        Graph("trying")
+        .node("a", fails, on_error="h", after_error="continue")
+        .node("h", say, input=f"{ref.error.node}: {ref.error.message}")
+        .output(ref.nodes.h)
+    )
+    async with app.worker():
+        run = await app.start(graph)
+        assert await run.result(timeout=10) == "a: no luck"
+
+
+async def test_cancelling_a_graph_cancels_its_children(shop: Outlast) -> None:
+    """The children first, then the graph."""  # SPEC X1
+    app, began = shop, asyncio.Event()
+
+    @app.step(name="begin")
+    async def begin() -> None:
+        began.set()
+
+    @app.workflow(name="long")
+    async def long(ctx: Context) -> None:
+        await begin()
+        await ctx.sleep("1h")
+
+    graph = app.graph(Graph("waiting").node("a", long, next="b").node("b", "begin"))
+    async with app.worker():
+        run = await app.start(graph)
+        await asyncio.wait_for(began.wait(), 10)
+        await run.cancel("enough")
+        with pytest.raises(RunCancelled):
+            await run.result(timeout=10)
+        (child,) = (await app.runs(parent=run.uid)).runs
+        assert child.status == "cancelled"

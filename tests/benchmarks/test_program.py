@@ -14,7 +14,7 @@ from benchmarks.table import Figures
 from tests.conftest import ROOT
 
 SUBJECTS = (
-    "throughput", "alone", "replay", "growth", "footprint", "sleeping", "pickup", "processes", "layers",
+    "throughput", "alone", "replay", "growth", "fanout", "footprint", "sleeping", "pickup", "processes", "layers",
 )  # fmt: skip
 
 

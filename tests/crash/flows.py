@@ -16,6 +16,8 @@ from typing import Any
 from outlast.app import Outlast
 from outlast.authoring.context import Context
 from outlast.authoring.current import current_step
+from outlast.authoring.graph.builder import Graph
+from outlast.authoring.graph.refs import ref
 from outlast.authoring.module import Module
 from outlast.errors import StepInterrupted
 from outlast.stores.sqlite import SqliteStore
@@ -205,6 +207,19 @@ async def cleaning(ctx: Context, seconds: float) -> None:
             await act_in_thread("up")
 
 
+flows.graph(
+    Graph("graph", max_visits=5)
+    .node("begin", act, input="b", next=["fan", "round", "ill"])
+    .node("fan", act_in_thread, for_each=ref.input, limit=4, input=ref.item, next="join")
+    .node("round", act, input=f"{ref.nodes.round | None}{ref.nodes.begin}", next={"b!!": "round", "*": "join"})
+    .node("ill", flaky, input={"tag": "f", "failures": RETRIES}, retries=1, on_error="told", after_error="continue")
+    .node("told", act, input=ref.error.key)
+    .node("join", act, input=f"{ref.nodes.fan} {ref.nodes.round}")
+    .output([ref.nodes.join, ref.nodes.told])
+)
+"""A fan-out, a cycle, a failure and a join."""
+
+
 @flows.workflow
 async def family(ctx: Context, depth: int) -> list[str]:
     """A tree of children, one after the other and side by side."""
@@ -263,6 +278,9 @@ def accepted_outputs(workflow: str, arguments: list[Any]) -> list[Any]:
         return [["a!", "b!", "c!"]]
     if workflow == "sleepy":
         return [["before!", outcome, "after!"] for outcome in ("timed out", "in time")]
+    if workflow == "graph":
+        fan = ",".join(f'"{item}!"' for item in arguments[0])
+        return [[f"[{fan}] b!!b!!!", "ill!"]]
     if workflow == "guarded":
         return [[got, "after!"] for got in ("o!", "interrupted")]
     if workflow == "family":

@@ -221,4 +221,5 @@ def make_commands() -> str:
 
 
 def _tell_command(command: click.Command, context: click.Context, title: str) -> str:
+    command._help_option = None  # made by whoever called the command in this process, for a context of its own
     return f"## {title}\n\n```text\n{command.get_help(context).rstrip()}\n```"

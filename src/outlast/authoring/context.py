@@ -206,7 +206,8 @@ class Context(Parent):
             workflow = self._registry.find_workflow(function, self._home)
             if workflow is not None:
                 settings = settle_child(workflow.child_settings, options, f"ctx.call({function!r})")
-                return await run_child(workflow, settings, (), dict(args))
+                codec = None if returns is _UNSAID else Returns(workflow.name, returns)
+                return await run_child(workflow, settings, (), dict(args), codec)
             await machine.report_missing(self._qualify(check_name("function name", function)))
             raise FunctionNotFound(function, "step")
         if options:

@@ -26,6 +26,7 @@ from outlast.errors import NotInBody
 
 if TYPE_CHECKING:
     from outlast.authoring.module import Module
+    from outlast.authoring.signature import Explicit
     from outlast.authoring.source.reading import Reading
     from outlast.core.graph.compiling import CompiledGraph
     from outlast.core.machine import Machine
@@ -124,6 +125,10 @@ class Workflow(Generic[P, R]):
 
     def check(self, registry: Module) -> None:
         """That a run of it can be started with what `registry` knows; a body's code is only known by running it."""
+
+    def encode_call(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[bytes, Explicit]:
+        """The input of a child run as JSON, and which parameters the body gave itself. Raises as `encode_input`."""
+        return self.arguments.encode_call(args, kwargs)
 
     def encode_input(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bytes:
         """The input of a run that is about to start, as JSON by parameter name.

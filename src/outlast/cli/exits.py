@@ -67,7 +67,8 @@ def problem_of(error: BaseException) -> Problem:
     if isinstance(error, OutlastError):
         what, where, todo = error.parts()
         code = str(getattr(error, "code", "")) or type(error).__name__
-        return Problem(code, what, where, _TODO.get(code, todo))
+        notes = "".join(f"\n{note}" for note in getattr(error, "__notes__", ()))
+        return Problem(code, what, where, _TODO.get(code, todo) + notes)
     return Problem(type(error).__name__, type(error).__name__, str(error), "")
 
 

@@ -16,7 +16,7 @@ from outlast.cli.logs import log_level_option, set_up_logging
 from outlast.cli.options import Settings, attributes_option, read_duration, shared_options
 from outlast.cli.stopping import run_stoppable
 from outlast.cli.store_choice import on_store
-from outlast.cli.target import load_workflow
+from outlast.cli.target import graph_module, load_workflow
 from outlast.cli.watching import Watch, command_line, work_run
 from outlast.errors import InvalidInput
 from outlast.run import Run
@@ -29,8 +29,9 @@ LONGEST_HINT = 200
 
 
 @click.command()
-@click.argument("target", metavar="MODULE:WORKFLOW")
+@click.argument("target", metavar="MODULE:WORKFLOW|GRAPH")
 @click.option("--input", "given", metavar="JSON|@FILE|-", help="By parameter name, or the only parameter's value.")
+@click.option("--module", metavar="MODULE[:APP]", help="Of a graph: where its functions are, if it does not say so.")
 @click.option("--id", "id_", help="The run's name: the same id again joins the same run.")
 @click.option(
     "--on-conflict",
@@ -59,7 +60,8 @@ LONGEST_HINT = 200
 def run(settings: Settings, /, target: str, given: str | None, *, no_reexec: bool, **options: Any) -> ExitCode:
     """Start a run of MODULE:WORKFLOW and work it here, shown step by step until it ends.
 
-    MODULE is a dotted name or a path to a .py file; :WORKFLOW may be left out where there is only one. An id that is
+    MODULE is a dotted name or a path to a .py file; :WORKFLOW may be left out where there is only one. GRAPH is a file,
+    .json or .yaml. An id that is
     taken joins its run. Ctrl-C leaves the run where it is: it is kept, and can go on at any time. Until the run ends
     this process is a worker like any other: what else is due in the store it works too.
     """
@@ -67,7 +69,7 @@ def run(settings: Settings, /, target: str, given: str | None, *, no_reexec: boo
     output = settings.output()
     with output.reserved():
         data = None if given is None else read_input(given)
-        app, workflow = on_store(load_workflow(target), settings.store)
+        app, workflow = on_store(load_workflow(target, options["module"]), settings.store)
         arguments = _read_arguments(workflow, data)  # wrong input is told before the store is touched
         set_up_logging(options["log_level"], default="warning", is_viewed=not output.as_json)
         collector.settle(settings)
@@ -87,7 +89,7 @@ def run(settings: Settings, /, target: str, given: str | None, *, no_reexec: boo
             begin=begin,
             timeout=options["timeout"],
             grace=options["grace"],
-            go_on=lambda run_id: _go_on(app, workflow, target, given, run_id),
+            go_on=lambda run_id: _go_on(app, workflow, (target, options["module"], given), run_id),
         )
         return run_stoppable(lambda stopping: work_run(watch, stopping))
 
@@ -108,11 +110,18 @@ def _read_arguments(workflow: Workflow[..., Any], data: bytes | None) -> tuple[A
     return arguments
 
 
-def _go_on(app: Outlast, workflow: Workflow[..., Any], target: str, given: str | None, run_id: str) -> str:
+def _go_on(app: Outlast, workflow: Workflow[..., Any], words: tuple[str, str | None, str | None], run_id: str) -> str:
     """The same command with the run's id; where its input cannot be repeated, the one that goes on with all runs."""
-    if given is None and workflow.arguments.names:
-        return command_line("worker", target.partition(":")[0], url=app.url)
-    if given is not None and (given == "-" or len(given) > LONGEST_HINT):
-        return command_line("worker", target.partition(":")[0], url=app.url)
-    more = () if given is None else ("--input", given)
+    target, module, given = words
+    if (given is None and workflow.arguments.names) or (given is not None and _is_long(given)):
+        if workflow.graph is None:
+            return command_line("worker", target.partition(":")[0], url=app.url)
+        place = module or graph_module(target, workflow.graph.definition.module or "")
+        return command_line("worker", place, "--graph", target, url=app.url)
+    more = (() if module is None else ("--module", module)) + (() if given is None else ("--input", given))
     return command_line("run", target, "--id", run_id, *more, url=app.url)
+
+
+def _is_long(given: str) -> bool:
+    """Or cannot be read a second time."""
+    return given == "-" or len(given) > LONGEST_HINT

@@ -1,7 +1,8 @@
-"""Finding the user's code: `MODULE`, `MODULE:WORKFLOW`. Layer: cli.
+"""Finding the user's code: `MODULE`, `MODULE:WORKFLOW`, or the file of a graph. Layer: cli.
 
 MODULE is a dotted name (`shop.orders`, looked up from the current folder first) or a path to a `.py` file. WORKFLOW is
 the name of a variable in it, or the registered name of a workflow of its app, or `app.NAME` where it has several apps.
+A graph's functions are in the module that `--module` names, or the file itself in its field `module`.
 What always holds: what cannot be found is told with what could have been meant; an error of the user's own code keeps
 its traceback, without our lines.
 """
@@ -18,12 +19,14 @@ from types import ModuleType
 from typing import Any, NamedTuple, cast
 
 from outlast.app import Outlast
+from outlast.authoring.graph.files import GRAPH_SUFFIXES, read_graph
 from outlast.authoring.module import Module
 from outlast.authoring.workflow import Workflow
 from outlast.cli.exits import CommandError, ExitCode
+from outlast.core.graph.definition import GraphDefinition
 from outlast.errors import OutlastError
 
-__all__ = ["Target", "load_app", "load_function", "load_workflow", "load_workflows"]
+__all__ = ["Target", "add_graph", "graph_module", "load_app", "load_function", "load_workflow", "load_workflows"]
 
 AnyWorkflow = Workflow[..., Any]
 
@@ -35,11 +38,16 @@ class Target(NamedTuple):
     workflow: AnyWorkflow
 
 
-def load_workflow(target: str) -> Target:
-    """The workflow that `MODULE:WORKFLOW` names; of `MODULE` alone, its only one.
+def load_workflow(target: str, module_of_graph: str | None = None) -> Target:
+    """The workflow that `MODULE:WORKFLOW` names; of `MODULE` alone, its only one; or the graph in a file.
 
-    Raises CommandError for what cannot be found, or where there are several, and for a module that cannot be imported.
+    Raises CommandError for what cannot be found, or where there are several, and for a module that cannot be imported;
+    InvalidDefinition for a file that holds no graph.
     """
+    if Path(target).suffix.lower() in GRAPH_SUFFIXES:
+        return _load_graph(target, module_of_graph)
+    if module_of_graph is not None:
+        raise _wrong("Only a graph's functions are in another module", target, "Leave out --module.")
     place, _, name = target.partition(":")
     module = _load_module(place)
     apps = _find_apps(module)
@@ -92,6 +100,38 @@ def load_function(target: str, name: str) -> Callable[..., Any]:
         return cast(Callable[..., Any], found)
     known = [known for known, value in vars(module).items() if callable(value)]
     raise _wrong(f"There is no function {name!r}", place, _suggest(name, known))
+
+
+# --- graphs -----------------------------------------------------------------------------------------------------------
+
+
+def _load_graph(place: str, module: str | None) -> Target:
+    named = _read_graph(place).module
+    if module is None and named is None:
+        todo = "Name the module with --module, or in the file, as in module: shop.py."
+        raise _wrong("The graph does not say where its functions are", place, todo)
+    app = load_app(module or graph_module(place, named or ""))
+    return Target(app, add_graph(app, place))
+
+
+def add_graph(app: Outlast, place: str) -> AnyWorkflow:
+    """Make the graph in a file a workflow of the app. Raises CommandError for a file that cannot be read."""
+    _read_graph(place)
+    return app.graph_from(place)
+
+
+def _read_graph(place: str) -> GraphDefinition:
+    try:
+        return read_graph(Path(place))
+    except OSError as error:
+        raise _wrong(f"The graph cannot be read, {error.strerror}", place, "Correct the path.") from None
+
+
+def graph_module(place: str, module: str) -> str:
+    """Where the functions of the graph in this file are, as it says itself: a path is meant from where the file is."""
+    path, colon, name = module.partition(":")
+    is_path = path.endswith(".py") or "/" in path
+    return f"{Path(place).parent / path if is_path else path}{colon}{name}"
 
 
 # --- modules ----------------------------------------------------------------------------------------------------------

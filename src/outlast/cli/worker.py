@@ -17,7 +17,7 @@ from outlast.cli.options import Settings, read_duration, shared_options
 from outlast.cli.output import Output
 from outlast.cli.stopping import Stopping, run_stoppable
 from outlast.cli.store_choice import app_on
-from outlast.cli.target import load_app
+from outlast.cli.target import add_graph, load_app
 from outlast.cli.watching import stop_steps
 from outlast.engine.worker import Worker
 
@@ -26,6 +26,7 @@ __all__ = ["worker"]
 
 @click.command()
 @click.argument("target", metavar="MODULE[:APP]")
+@click.option("--graph", "graphs", multiple=True, metavar="FILE", help="A graph to know besides; as often as wanted.")
 @click.option("--queue", "queues", multiple=True, metavar="NAME", help="A queue to serve; as often as wanted.")
 @click.option("--concurrency", type=int, default=200, show_default=True, help="Steps executing at once.")
 @click.option("--threads", type=int, default=32, show_default=True, help="Plain functions among them.")
@@ -60,6 +61,8 @@ def worker(settings: Settings, /, target: str, *, no_reexec: bool, log_level: st
     output = settings.output()
     with output.reserved():
         app = app_on(load_app(target), settings.store)
+        for graph in options.pop("graphs"):
+            add_graph(app, graph)
         set_up_logging(log_level, default="info")
         collector.settle(settings)
         options["queues"] = options["queues"] or ("default",)

@@ -99,7 +99,8 @@ def test_only_entry_nodes_can_be_started() -> None:
     graph = make(nodes=nodes, output=None)
     assert json.loads(graph.encode_input((None, "c"), {}))["entry"] == ["c"]
     assert json.loads(graph.encode_input((None, ("c", "a")), {}))["entry"] == ["c", "a"]
-    for entry in ("b", ["a", "b"], [], "", 3, None):
+    assert json.loads(graph.encode_input((None, []), {}))["entry"] == []
+    for entry in ("b", ["a", "b"], "", 3, None, [["a"]]):
         with pytest.raises(InvalidInput, match=r"at entry\. Expected some of its entry nodes, 'a', 'c'"):
             graph.encode_input((None, entry), {})
 

@@ -39,7 +39,7 @@ LONG = "x" * 201
         ({"a": {"backoff": {"first": "x"}}}, ["'x' is no duration: graph 'g', node 'a', backoff"]),
         ({"a": {"backoff": {"factor": 0}}}, ["factor=0 is not from 1 to 1000"]),
         ({"a": {"queue": ""}}, ["is empty: graph 'g', node 'a', queue"]),
-        ({"a": {"workflow": "w", "retries": 1}}, ["calls a workflow, which has no 'retries'"]),
+        ({"a": {"workflow": "w", "timeout": 1, "retries": 1}}, ["calls a workflow, which has no 'retries'"]),
         ({"a": {"max_visits": 0}}, ["0 is not from 1 to 10,000: graph 'g', node 'a', max_visits"]),
         ({"a#1": A}, ["contains '#': graph 'g', node 'a#1'"]),
         ({"a[0]": A}, ["has a bracket"]),

@@ -8,7 +8,7 @@ a fan-out costs the same whether there are ten of them or ten thousand.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Coroutine, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -167,10 +167,14 @@ class GraphBody:
     def _make_caller(self, node: Node) -> Caller:
         step = None if node.is_workflow else self._registry.find_step(node.call, self._home)
         if step is None:  # a workflow; or nobody here knows it, and the run waits for a worker that does
-            return lambda name, arguments: self._ctx.call(node.call, arguments, name=name)
+            return partial(self._call_by_name, node)
         # As ctx.call does it, with the options settled once for the node, not for each item.
         function, settings = step.function, settle_options(step.settings, node.options, f"node {node.id!r}")
         return lambda name, arguments: call_durably(function, name, settings, (), arguments, _PLAIN)
+
+    def _call_by_name(self, node: Node, name: str, arguments: dict[str, Any]) -> Coroutine[Any, Any, Any]:
+        options: Any = {**node.options, "name": name}
+        return self._ctx.call(node.call, arguments, returns=Any, **options)
 
 
 def _key_of(value: Any) -> str | None:

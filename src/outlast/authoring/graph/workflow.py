@@ -25,6 +25,7 @@ from outlast.core.graph.reading import write_json
 
 if TYPE_CHECKING:
     from outlast.authoring.module import Module
+    from outlast.authoring.signature import Explicit
     from outlast.authoring.workflow import RunFacts
     from outlast.core.graph.compiling import CompiledGraph
     from outlast.core.graph.definition import GraphDefinition
@@ -37,7 +38,8 @@ __all__ = ["GraphWorkflow"]
 class GraphWorkflow(Workflow[..., Any]):
     """A graph that can be started: `app.start(graph, {"order": "A-17"})`, or by its name.
 
-    A second argument names the entry nodes to begin at, where it has several: `app.start(graph, input, "refund")`.
+    A second argument names the entry nodes to begin at, where it has several: `app.start(graph, input, "refund")`. An
+    empty list is all of them.
     """
 
     def __init__(self, graph: CompiledGraph, name: str, *, home: str = "", source: str = "") -> None:
@@ -94,14 +96,21 @@ class GraphWorkflow(Workflow[..., Any]):
         called = (registry.find_workflow(node.call, self._home) for node in self.graph.nodes.values())
         return list({id(other): other for other in called if isinstance(other, GraphWorkflow)}.values())
 
+    def encode_call(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[bytes, Explicit]:
+        """The input of a child run: as `encode_input` takes it."""
+        return super().encode_call(self._arrange(args, kwargs), {})
+
     def encode_input(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bytes:
         """The input of a run that is about to start: one value, and the entry nodes; or the value's fields by name."""
+        return super().encode_input(self._arrange(args, kwargs), {})
+
+    def _arrange(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, ...]:
+        """By position."""
         if args and kwargs:
             raise invalid_input(self.name, Misfit("$", "one value", "it is given by position and by name"))
-        given: list[Any] = list(args) if args else [kwargs] if kwargs else []
-        if len(given) > 1:
-            given[1] = self._check_entry(given[1])
-        return super().encode_input(tuple(given), {})
+        if len(args) > 1:
+            return (args[0], self._check_entry(args[1]), *args[2:])
+        return args or ((kwargs,) if kwargs else ())
 
     def decode_input_json(self, data: bytes) -> bytes:
         """The same from JSON: the value alone."""
@@ -111,9 +120,9 @@ class GraphWorkflow(Workflow[..., Any]):
         entry: list[Any] = [given] if isinstance(given, str) or not isinstance(given, Sequence) else [*given]
         known = self.graph.entries
         wrong = [name for name in entry if name not in known]
-        if wrong or not entry:
+        if wrong:
             expected = f"some of its entry nodes, {list_names([*known])}"
-            raise invalid_input(self.name, Misfit("$.entry", expected, f"got {shorten(wrong[0] if wrong else entry)}"))
+            raise invalid_input(self.name, Misfit("$.entry", expected, f"got {shorten(wrong[0])}"))
         return entry
 
     async def run_body(self, machine: Machine, facts: RunFacts) -> bytes:

@@ -153,27 +153,32 @@ class ChildCall:
 
 def make_call(workflow: Workflow[..., Any], settings: ChildSettings, args: Any, kwargs: Any) -> ChildCall:
     """Raises TypeError, NotEncodable or ValueTooLarge for an input that cannot be."""
-    data, explicit = workflow.arguments.encode_call(args, kwargs)
+    data, explicit = workflow.encode_call(args, kwargs)
     workflow.arguments.parse(data)  # InvalidInput here, in the parent, and not as soon as the child begins
     return ChildCall(workflow, settings, data, explicit)
 
 
 async def run_child(
-    workflow: Workflow[..., Any], settings: ChildSettings, args: tuple[Any, ...], kwargs: dict[str, Any]
+    workflow: Workflow[..., Any],
+    settings: ChildSettings,
+    args: tuple[Any, ...],
+    kwargs: dict[str, Any],
+    returns: Returns | None = None,
 ) -> Any:
     """The coroutine of `await other_workflow(…)`: the child's output, or what it failed with.
 
-    Raises NotInBody outside of a body. Cancelling it cancels the child.
+    `returns` decodes the output instead of the workflow's own annotation. Raises NotInBody outside of a body.
+    Cancelling it cancels the child.
     """
     loop = running_body_loop()
     if loop is None:
         raise NotInBody(f"{workflow.name}()")
     machine: Machine = loop.machine
     pending = machine.call_step(make_call(workflow, settings, args, kwargs))
-    return await wait_for_child(machine, pending)
+    return await wait_for_child(machine, pending, returns)
 
 
-async def wait_for_child(machine: Machine, pending: PendingStep) -> Any:
+async def wait_for_child(machine: Machine, pending: PendingStep, returns: Returns | None = None) -> Any:
     """Its outcome; if whoever waits for it is cancelled, it is given up."""
     try:
         outcome = await pending.future
@@ -181,14 +186,14 @@ async def wait_for_child(machine: Machine, pending: PendingStep) -> Any:
         if pending.future.cancelled():
             machine.give_up(pending)
         raise
-    return settle_outcome(pending, outcome)
+    return settle_outcome(pending, outcome, returns)
 
 
-def settle_outcome(pending: PendingStep, outcome: Raw | ErrorRecord) -> Any:
+def settle_outcome(pending: PendingStep, outcome: Raw | ErrorRecord, returns: Returns | None = None) -> Any:
     """The output, or the error raised as itself."""
     if isinstance(outcome, Raw):
         call = cast(ChildCall, pending.call)
-        return None if call.compensates else call.returns.decode(outcome)
+        return None if call.compensates else (returns or call.returns).decode(outcome)
     error = rebuild_error(outcome, step=pending.key)
     object.__setattr__(error, STEP_MARK, pending.key)  # not setattr: an author's class may be frozen
     try:

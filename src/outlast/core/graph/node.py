@@ -31,6 +31,10 @@ _OPTIONS: Final = (
 )
 
 
+_CHILD_OPTIONS: Final = frozenset({"queue", "timeout", "compensate"})
+"""Those that a workflow has too, as a child run."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Node:
     """See the module's docstring."""
@@ -54,7 +58,7 @@ class Node:
     limit: int = 1
     max_visits: int | None = None
     options: Mapping[str, Any] = field(default_factory=dict)
-    """As `step.options` takes them."""
+    """As `step.options` takes them, or for a workflow those of a child run."""
     notes: str = ""
 
     @property
@@ -211,9 +215,10 @@ class _Compiler:
     def options(self) -> dict[str, Any]:
         """The options of the step's call."""
         given = {name: value for name in _OPTIONS if (value := getattr(self._given, name)) is not None}
-        if self._given.workflow is not None and given:
-            problem = f"It calls a workflow, which has no {list_names([*given])}"
-            self._add(next(iter(given)), problem, "Remove it, or set it on the steps of that workflow.")
+        unknown = [name for name in given if name not in _CHILD_OPTIONS]
+        if self._given.workflow is not None and unknown:
+            problem = f"It calls a workflow, which has no {list_names(unknown)}"
+            self._add(unknown[0], problem, "Remove it, or set it on the steps of that workflow.")
         settled = {}
         for name, value in given.items():
             try:

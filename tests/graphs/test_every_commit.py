@@ -1,0 +1,142 @@
+"""The world stopped at every commit of a graph's run: another worker takes it to the same end (SPEC G, L10)."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter, defaultdict
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from outlast import Graph, NonRetryable, Outlast, current_step, ref
+from tests.graphs.mortal import Clock, Mortal, make_store, world_stops_at
+
+Effects = list[tuple[str, str]]
+"""Key and invocation id of each execution, in order."""
+
+
+def make_app(effects: Effects) -> Outlast:
+    """An app with a graph in which everything happens."""
+    app = Outlast("memory://")
+
+    def note() -> None:
+        step = current_step()
+        effects.append((step.key, step.invocation_id))
+
+    @app.step(name="give")
+    async def give(value: Any = None) -> Any:
+        note()
+        return value
+
+    @app.step(name="up")
+    async def up(n: int | None) -> int:
+        note()
+        return (n or 0) + 1
+
+    @app.step(name="fragile", retries=3, backoff=0)
+    async def fragile(n: int) -> int:
+        note()
+        if n == 2:
+            raise NonRetryable("two is too much")
+        if current_step().attempt == 1:
+            raise ValueError(f"{n} broke")
+        return n
+
+    app.graph(
+        Graph("everything", max_visits=3)
+        .node("begin", give, input=ref.input, next=["fan", "up"])
+        .node("up", up, input={"n": ref.nodes.up | None}, next={"1": "up", "*": "join"})
+        .node(
+            "fan",
+            fragile,
+            for_each=ref.nodes.begin,
+            limit=2,
+            input=ref.item,
+            on_error="told",
+            after_error="continue",
+            next={"error": "join", "*": None},
+        )
+        .node("told", give, input={"value": ref.error.failed[0].key})
+        .node("join", give, input={"value": [ref.nodes.up, ref.nodes.fan]})
+        .output({"joined": ref.nodes.join, "told": ref.nodes.told})
+    )
+    return app
+
+
+OUTPUT = {"joined": [2, [1, None, 3]], "told": "fan[1]"}
+TIMES = Counter(["begin", "up", "up#1", "fan[0]", "fan[0]", "fan[1]", "fan[2]", "fan[2]", "told", "join"])
+"""How often each step is executed where nobody dies."""
+
+
+async def _end_of(app: Outlast) -> Any:
+    return await (await app.get_run("g-1")).result(timeout=20)
+
+
+async def _end_when_started(app: Outlast, starting: asyncio.Task[Any]) -> Any:
+    await asyncio.wait({starting})
+    return await _end_of(app)
+
+
+async def _count(kind: str, place: Path) -> int:
+    """How many commits a run takes that nothing disturbs."""
+    effects: Effects = []
+    store = Mortal(make_store(kind, place, Clock()))
+    async with world_stops_at(lambda: make_app(effects), store) as app:
+        await app.start("everything", [1, 2, 3], id="g-1")
+        assert await _end_of(app) == OUTPUT
+    assert Counter(key for key, _ in effects) == TIMES
+    return store.commits
+
+
+async def _stop_at(kind: str, place: Path, number: int, *, landed: bool) -> tuple[Effects, bool]:
+    """One life that ends there, and another that goes on a minute later; what both did, and whether it came so far.
+
+    Outcomes that meet share a commit, so a run may take fewer than another did.
+    """
+    effects: Effects = []
+    clock = Clock()
+    first = Mortal(make_store(kind, place, clock), number, landed=landed)
+    async with world_stops_at(lambda: make_app(effects), first) as one:
+        starting = asyncio.create_task(one.start("everything", [1, 2, 3], id="g-1"))
+        ended = asyncio.create_task(_end_when_started(one, starting))
+        died = asyncio.create_task(first.died.wait())
+        done, _ = await asyncio.wait({ended, died}, timeout=20, return_when=asyncio.FIRST_COMPLETED)
+        assert done
+        clock.added_us += 60_000_000
+        async with world_stops_at(lambda: make_app(effects), Mortal(make_store(kind, place, clock))) as other:
+            await other.start("everything", [1, 2, 3], id="g-1")  # who was not told asks again
+            assert await _end_of(other) == OUTPUT
+        for task in (starting, ended, died):
+            task.cancel()
+        await asyncio.wait({starting, ended, died})
+    return effects, first.died.is_set()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", ["memory", "sqlite"])
+async def test_a_graph_ends_the_same_wherever_its_world_stopped(kind: str, tmp_path: Path) -> None:
+    """Each effect has one invocation id, whoever executed it, and nothing is done that was not to be done."""
+    (tmp_path / "whole").mkdir()
+    count = await _count(kind, tmp_path / "whole")
+    assert count > len(TIMES)
+    deaths = 0
+    for number in range(count):
+        for landed in (False, True):
+            place = tmp_path / f"{number}-{landed}"
+            place.mkdir()
+            effects, died = await _stop_at(kind, place, number, landed=landed)
+            _check(effects, f"stopped at commit {number}, which {'landed' if landed else 'did not land'}")
+            deaths += died
+    assert deaths > count
+
+
+def _check(effects: Effects, when: str) -> None:
+    ids = defaultdict(set)
+    for key, invocation in effects:
+        ids[key].add(invocation)
+    assert ids.keys() == TIMES.keys(), when
+    assert all(len(found) == 1 for found in ids.values()), when
+    assert len({found for some in ids.values() for found in some}) == len(ids), when
+    times = Counter(key for key, _ in effects)
+    assert all(times[key] <= TIMES[key] + 1 for key in times), (when, times)
