@@ -58,6 +58,7 @@ _STATUS: dict[type[OutlastError], int] = {
     errors.NotEncodable: 422,
     errors.ValueTooLarge: 413,
     errors.InboxFull: 429,
+    errors.PayloadUnreadable: 503,
     errors.StoreUnavailable: 503,
     errors.StoreBusy: 503,
     errors.StoreReadOnly: 503,

@@ -11,7 +11,7 @@ import msgspec
 
 from outlast.core.durations import parse_duration
 from outlast.core.states import is_ended
-from outlast.errors import InvalidSetting, ResultInvalid, RunCancelled, RunFailed
+from outlast.errors import InvalidSetting, PayloadUnreadable, RunCancelled, RunFailed
 from outlast.http.access import Caller
 from outlast.http.reach import find_run
 from outlast.http.refusals import InvalidRequest, NotAllowed
@@ -124,7 +124,7 @@ async def _until_ended(call: Call[Any, Any], run: Run[Any], seconds: float) -> N
     """Until it ends, the time is over, or nobody waits for the answer any more."""
     try:
         await call.unless_gone(run.result(seconds))
-    except (RunFailed, RunCancelled, ResultInvalid, TimeoutError):
+    except (RunFailed, RunCancelled, PayloadUnreadable, TimeoutError):
         return
 
 

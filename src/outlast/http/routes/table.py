@@ -24,6 +24,8 @@ _START: Errors = (
     errors.InvalidSetting,
     errors.InvalidDuration,
     errors.NotEncodable,
+    errors.KeyNotFound,
+    errors.PayloadDamaged,
     errors.ValueTooLarge,
     errors.RunExists,
     errors.RunConflict,
@@ -31,7 +33,15 @@ _START: Errors = (
     errors.StoreFull,
     NotAllowed,
 )
-_FORK: Errors = (*_FOUND, errors.RunExists, errors.NotEncodable, errors.ValueTooLarge, errors.StoreFull)
+_FORK: Errors = (
+    *_FOUND,
+    errors.RunExists,
+    errors.NotEncodable,
+    errors.KeyNotFound,
+    errors.PayloadDamaged,
+    errors.ValueTooLarge,
+    errors.StoreFull,
+)
 _SENT: Errors = (*_FOUND, errors.InboxFull, errors.StoreFull)
 
 ROUTES: tuple[Route, ...] = (
