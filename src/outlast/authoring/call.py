@@ -11,6 +11,7 @@ import importlib
 import inspect
 import pickle
 from collections.abc import Callable
+from types import CoroutineType
 from typing import TYPE_CHECKING, Any
 
 from outlast.authoring.current import StepInfo, entered_step, find_current_step
@@ -97,7 +98,7 @@ class Call:
         """What the journal keeps. Raises NotEncodable, ValueTooLarge, or ResultInvalid where it is not as annotated."""
         if type(value) is _Encoded:
             return value.data
-        if inspect.iscoroutine(value):
+        if isinstance(value, CoroutineType):
             value.close()
             problem = "A def returned a coroutine, which nobody awaits"
             raise InvalidDefinition(problem, self._function.place, "Write async def, and await it there.")

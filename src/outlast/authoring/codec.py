@@ -21,7 +21,7 @@ from outlast.authoring.schema import check_type, decoder, describe_type, explain
 from outlast.authoring.values import MAX_DEPTH, find_fault, is_canonical, is_too_deep, to_canonical
 from outlast.errors import NotEncodable, ResultInvalid, ValueTooLarge
 
-__all__ = ["MAX_VALUE", "Returns", "decoder", "encode", "is_same_json"]
+__all__ = ["FLAT", "MAX_VALUE", "Returns", "decoder", "encode", "encode_flat", "is_same_json"]
 
 MAX_VALUE = 2 * 1024 * 1024
 """Bytes of JSON that one argument list or result may take (SPEC S12)."""
@@ -34,7 +34,7 @@ _decode_any = decoder(Any)
 _SHALLOW = 2 * MAX_DEPTH
 """Bytes that JSON has at least if it is too deep."""
 
-_FLAT = frozenset({str, int, bool, NoneType, bytes})
+FLAT = frozenset({str, int, bool, NoneType, bytes})
 """Types whose values hold nothing that could be hidden, unordered or deep."""
 
 # An IEEE double in MessagePack whose exponent is all ones, as those of NaN and the infinities are.
@@ -53,7 +53,7 @@ def encode(value: object, what: str = "a value", *, root: str = "value", limit: 
         raise _not_encodable(value, what, root, error) from error
     if len(data) > limit:
         raise ValueTooLarge(what, len(data), limit)
-    if type(value) not in _FLAT:
+    if type(value) not in FLAT:
         if len(data) > _SHALLOW and is_too_deep(data):
             raise _not_encodable(value, what, root, None)
         # msgspec writes NaN as null. MessagePack does not: the quickest way to look for one in a value with nulls.
@@ -63,6 +63,15 @@ def encode(value: object, what: str = "a value", *, root: str = "value", limit: 
         if not is_canonical(value):
             data = _encode(to_canonical(value))
     return data
+
+
+def encode_flat(value: object, limit: int = MAX_VALUE) -> bytes | None:
+    """The same, for a value all of whose parts are `FLAT`. None: it does not go; `encode` says why."""
+    try:
+        data = _encode(value)
+    except Exception:  # noqa: BLE001 - `encode` meets it again
+        return None
+    return data if len(data) <= limit else None
 
 
 def _may_hide_nan(value: object) -> bool:
@@ -105,9 +114,9 @@ class Returns:
 
         Raises NotEncodable, ValueTooLarge, or ResultInvalid for a result that is not what the annotation promises.
         """
+        if type(value) in self._as_is and (flat := encode_flat(value)) is not None:
+            return flat, value
         data = encode(value, self._what, root="result")
-        if type(value) in self._as_is:
-            return data, value
         try:
             return data, self._decode(data)
         except msgspec.MsgspecError as error:

@@ -16,7 +16,7 @@ from typing import Any, TypeAlias, Unpack, get_args, get_origin
 
 import msgspec
 
-from outlast.authoring.codec import MAX_VALUE, Returns, encode, is_same_json
+from outlast.authoring.codec import FLAT, MAX_VALUE, Returns, encode, encode_flat, is_same_json
 from outlast.authoring.hooks import decode_unknown
 from outlast.authoring.schema import check_type, explain, invalid_input, json_schema, resolve_annotation
 from outlast.authoring.values import look_into
@@ -28,6 +28,7 @@ Explicit: TypeAlias = int | frozenset[str]
 """Which parameters a call gave itself: the first so many, or these."""
 
 _ATOMS = frozenset({str, int, float, bool, bytes, type(None)})
+_astuple = msgspec.structs.astuple
 _decode_parts = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
 
 
@@ -61,6 +62,11 @@ class Arguments:
         self._positional = [p for p in parameters if p.kind in {p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD}]
         self._others = [p for p in parameters if p not in self._positional]
         self._is_simple = kinds <= {inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY}
+        self._has_flat_defaults = self._is_simple and all(
+            parameter.default is parameter.empty or type(parameter.default) in FLAT for parameter in parameters
+        )
+        """A call whose own arguments are flat is flat altogether."""
+        self._count = len(self._positional)
         self._struct: type[msgspec.Struct] | None = None
         self._decode: Callable[[bytes | msgspec.Raw], msgspec.Struct] = self._decode_first
         self._returns: Returns | None = None
@@ -149,7 +155,12 @@ class Arguments:
 
         Raises TypeError for a call that the signature does not allow, NotEncodable, and ValueTooLarge.
         """
-        data = encode(self.bind(args, kwargs), self._what, root="", limit=limit)
+        record = self.bind(args, kwargs)
+        if self._has_flat_defaults and not kwargs and FLAT.issuperset(map(type, args)):
+            flat = encode_flat(record, limit)
+            if flat is not None:
+                return flat, len(args)
+        data = encode(record, self._what, root="", limit=limit)
         if self._is_simple:
             return data, frozenset((*self.names[: len(args)], *kwargs)) if kwargs else len(args)
         return data, frozenset(self.signature.bind(*args, **kwargs).arguments)
@@ -173,8 +184,11 @@ class Arguments:
 
         A parameter that the journal does not know yet gets its default; one that is gone is left out.
         """
-        values: tuple[Any, ...] = msgspec.structs.astuple(self.parse(data))
-        count = len(self._positional)
+        try:
+            values: tuple[Any, ...] = _astuple(self._decode(data))
+        except msgspec.MsgspecError as error:
+            raise invalid_input(self.function, explain(error)) from error
+        count = self._count
         if count == len(values):
             return values, {}
         if self._is_simple:

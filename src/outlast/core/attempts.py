@@ -57,7 +57,7 @@ class OpenSteps(dict[str, OpenStep]):
 
     def __init__(self) -> None:
         super().__init__()
-        self._highest: dict[str, int] = {}
+        self.highest: dict[str, int] = {}
         """Attempts of steps that a `retry()` dropped: numbers go on from there."""
         self.unsettled: dict[str, int] = {}
         """Attempts that the body gave up and that may still end in the world, by key."""
@@ -66,9 +66,12 @@ class OpenSteps(dict[str, OpenStep]):
 
     def start(self, key: str, attempt: int, *, kind: str = "step", is_elsewhere: bool = False) -> OpenStep:
         """The body called the step. `attempt` 0: it waits for a place."""
-        base = self._highest.get(key, 0) if self._highest else 0
-        begun_base = base if attempt <= base else attempt - 1
-        step = self[key] = OpenStep(max(attempt, base), begun_base, kind=kind, is_elsewhere=is_elsewhere)
+        base = self.highest.get(key, 0) if self.highest else 0
+        if attempt > base:
+            step = OpenStep(attempt, attempt - 1, kind=kind, is_elsewhere=is_elsewhere)
+        else:
+            step = OpenStep(base, base, kind=kind, is_elsewhere=is_elsewhere)
+        self[key] = step
         return step
 
     def give_up(self, key: str, *, is_left: bool = False) -> None:
@@ -81,7 +84,7 @@ class OpenSteps(dict[str, OpenStep]):
 
     def base_of(self, key: str) -> int:
         """Attempts of this key that earlier budgets used."""
-        return self._highest.get(key, 0)
+        return self.highest.get(key, 0)
 
     def apply(self, event: Event | Reopening) -> None:
         """Fold one event of a journal."""
@@ -118,7 +121,7 @@ class OpenSteps(dict[str, OpenStep]):
         for key in reopening.facts:
             self.pop(key, None)
         for key, step in self.items():
-            step.attempt = step.base = max(self._highest.get(key, 0), step.attempt)
+            step.attempt = step.base = max(self.highest.get(key, 0), step.attempt)
             step.retry_at, step.is_waiting = None, False
 
     def note_highest(self, events: Iterable[Event]) -> None:
@@ -126,4 +129,4 @@ class OpenSteps(dict[str, OpenStep]):
         it was dropped. A key that the present budget uses starts above it."""
         for event in events:
             if isinstance(event, StepStarted | AttemptStarted):
-                self._highest[event.key] = max(self._highest.get(event.key, 0), event.attempt)
+                self.highest[event.key] = max(self.highest.get(event.key, 0), event.attempt)

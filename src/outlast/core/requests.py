@@ -35,7 +35,7 @@ from outlast.core.events import (
     UndoRegistered,
 )
 from outlast.core.keys import signal_id, take_key
-from outlast.core.loop import BodyFuture, BodyLoop
+from outlast.core.loop import BUDGET, BodyFuture, BodyLoop
 from outlast.core.reopening import Fact
 from outlast.core.unwinding import Undoables
 from outlast.core.waits.body import Waits
@@ -227,7 +227,7 @@ class Requests:
         return loop
 
     def _emit(self, command: Command) -> None:
-        self.loop.reset_budget()
+        self.loop.budget = BUDGET  # a command was given: the body does not spin
         if self.missing is None and not self.loop.closing:
             self._commands.append(command)
 

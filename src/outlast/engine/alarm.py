@@ -47,7 +47,10 @@ class Alarm:
         """When a timer or a retry is next due; None: neither is."""
         if machine is None:
             return self.due_us
-        timer = machine.loop.timers.next()
+        timers = machine.loop.timers
+        if not (timers.heap or self._retries):
+            return None
+        timer = timers.next()
         due = None if timer is None else timer.due_us
         retries = self._retries
         while retries:

@@ -8,7 +8,7 @@ misses nothing, since the floor of the polling needs no hint.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Container, Generator
+from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
@@ -72,8 +72,8 @@ class Changes:
         self._store = store
         self._is_hot = is_hot
         self._watches: dict[str, set[Watch]] = {}
-        self.watched: Container[str] = self._watches.keys()
-        """uids of the runs somebody watches."""
+        self.watched: set[str] = set()
+        """uids of the runs of which somebody wants to know every entry."""
         self._unsubscribe: Callable[[], None] | None = None
         self._hinting: asyncio.TimerHandle | None = None
 
@@ -95,6 +95,8 @@ class Changes:
         """Register before looking, so that nothing falls between."""
         watch = Watch(only_end=only_end)
         self._watches.setdefault(uid, set()).add(watch)
+        if not only_end:
+            self.watched.add(uid)
         if self._unsubscribe is None:
             self._unsubscribe = self._store.subscribe(self._hinted)
         try:
@@ -102,6 +104,8 @@ class Changes:
         finally:
             watches = self._watches[uid]
             watches.discard(watch)
+            if all(other.only_end for other in watches):
+                self.watched.discard(uid)
             if not watches:
                 del self._watches[uid]
             if not self._watches:

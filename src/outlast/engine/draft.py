@@ -109,7 +109,8 @@ class Draft:
     def _place(self, run: HotRun, machine: Machine, command: StepStarted) -> StepStarted:
         """The first attempt starts with this entry if there is a place for it, else it waits in line."""
         key = command.key
-        attempt = base = run.steps.base_of(key)
+        steps = run.steps
+        attempt = base = steps.base_of(key) if steps.highest else 0
         pending = machine.pending.get(key)
         if pending is None:  # given up in the same breath: it never runs
             pass
@@ -118,7 +119,7 @@ class Draft:
             self.starts.append((pending, attempt))
         else:
             self.places.append(key)
-        run.steps.start(key, attempt)
+        steps.start(key, attempt)
         return command if attempt == command.attempt else msgspec.structs.replace(command, attempt=attempt)
 
     def _start_run(self, run: HotRun, machine: Machine, command: StepStarted) -> StepStarted:

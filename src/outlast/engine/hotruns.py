@@ -98,7 +98,8 @@ class HotRuns:
         """Children that cannot start, by parent and step, and why: their ids are other runs'."""
         self.survivors = 0
         """Coroutines that would not die when their body was evicted."""
-        self._holds: Callable[[], bool] = lambda: True
+        self.holds_lease: Callable[[], bool] = lambda: True
+        """Whether this worker still holds its lease: asked just before user code is entered."""
         self.lose_lease: Callable[[], None] = lambda: None
         """The lease was found to have run out: what was on record and did not happen for that must be given up, even if
         the store would still renew it. Else nobody would ever do it."""
@@ -138,11 +139,7 @@ class HotRuns:
 
     def use_lease(self, holds: Callable[[], bool], lose: Callable[[], None]) -> None:
         """`holds` says whether the lease is held; `lose` is called when it turned out not to be."""
-        self._holds, self.lose_lease = holds, lose
-
-    def holds_lease(self) -> bool:
-        """Whether this worker still holds its lease: asked just before user code is entered."""
-        return self._holds()
+        self.holds_lease, self.lose_lease = holds, lose
 
     def has_suspect(self) -> bool:
         """Whether a run is here that may be what kills its workers."""
@@ -192,7 +189,8 @@ class HotRuns:
 
     def submit(self, progress: Progress, run: HotRun, draft: Draft) -> None:
         """Write its entry; the run is told what became of it."""
-        self._wakes(run)
+        if run.is_at_rest:
+            self._wakes(run)
         self.writer.submit(progress, functools.partial(run.answered, draft), by=run.owner)
 
     def landed(self, run: HotRun, draft: Draft) -> None:

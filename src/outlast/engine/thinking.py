@@ -69,7 +69,7 @@ def _guard(run: HotRun, draft: Draft, move: Callable[[HotRun, Draft, Machine], N
     assert machine is not None
     try:
         move(run, draft, machine)
-        if machine.outcome is None:
+        if machine.outcome is None and (machine.missing is not None or not run.steps):
             _note_standstill(run, draft, machine)
     except (NonDeterminism, BodyStopped) as error:
         run.suspend(draft, error.code, str(error))
@@ -148,7 +148,9 @@ def _feed_failed(run: HotRun, draft: Draft, machine: Machine, event: StepFailed)
 def _move(run: HotRun, draft: Draft, machine: Machine, stimulus: Stimulus) -> None:
     draft.events.append(stimulus)
     run.has_progressed = True
-    draft.at = run.last_at = max(stimulus.at, run.last_at)
+    if stimulus.at > run.last_at:
+        run.last_at = stimulus.at
+    draft.at = run.last_at
     watchdog = run.home.watchdog
     watchdog.drain_began(run.uid, machine.loop)
     try:

@@ -51,9 +51,9 @@ _take_back.argtypes = (ctypes.c_ulong, ctypes.c_void_p)
 _BODY_BEGINS: Final = frozenset({BodyLoop.run_ready.__code__, close_body.__code__})
 
 
-class _Drain(NamedTuple):
-    run_id: str
-    loop: BodyLoop | None
+_Drain = tuple[str, BodyLoop | None]
+"""The run, and its body's loop. A new one for each drain, so that two of one run are told apart; a plain tuple, for one
+is made for each step."""
 
 
 class _Shot(NamedTuple):
@@ -131,7 +131,7 @@ class Watchdog:
         """A body is about to run. `loop` is its own: it helps to stop one that swallows the first `BodyBlocked`."""
         if self._shot is not None:  # the end of the drain before was not marked
             self._settle()
-        self._drain = _Drain(run_id, loop)
+        self._drain = (run_id, loop)
 
     def drain_ended(self) -> None:
         """The body has stopped. Raises `BodyBlocked` if that was raised meanwhile, whatever the body made of it, but
@@ -203,7 +203,7 @@ class Watchdog:
         if self._age_s >= self._slow_s and not self._is_told:
             self._is_told = True
             message = "The body of run %s has held its worker's event loop for %.1f s. It is at:\n%s"
-            self._log.warning(message, drain.run_id, self._age_s, self._format_stack()[0])
+            self._log.warning(message, drain[0], self._age_s, self._format_stack()[0])
         if self._age_s >= self._next_shot_s:
             self._next_shot_s = self._age_s + min(1.0, self._blocked_s)
             self._shoot(drain)
@@ -213,7 +213,8 @@ class Watchdog:
         stack, is_in_body = self._format_stack()
         if not is_in_body:
             return  # the end of the drain was not marked, or the engine itself is slow
-        error = BodyBlocked(drain.run_id, self._age_s, stack)
+        run_id, loop = drain
+        error = BodyBlocked(run_id, self._age_s, stack)
         # Python makes the exception itself, from a class and without arguments: so its fields are the class's.
         kind = type(BodyBlocked.__name__, (BodyBlocked,), dict(vars(error), __module__=BodyBlocked.__module__))
         with self._lock:
@@ -223,9 +224,9 @@ class Watchdog:
                 self._shot = before
                 return
             _raise_in(self._thread_id, kind)
-            if before is None and drain.loop is not None:
-                self._shot = _Shot(error, drain.loop.interrupt(error))
-        self._log.error("The body of run %s is stopped: it blocked its worker for %.1f s", drain.run_id, self._age_s)
+            if before is None and loop is not None:
+                self._shot = _Shot(error, loop.interrupt(error))
+        self._log.error("The body of run %s is stopped: it blocked its worker for %.1f s", run_id, self._age_s)
 
     def _format_stack(self) -> tuple[str, bool]:
         """Where the loop's thread is, and whether that is in a body. Then it is only what the body calls."""

@@ -132,9 +132,6 @@ class Worker:
             threading.get_ident(), lease_us=settings.lease_us, log=engine.log, describe_current=home.stepper.describe
         )
         home.watchdog.start(loop)
-        home.use_lease(
-            lambda: self._heartbeat is not None and self._heartbeat.holds_lease(), lambda: self.on_fenced(self.id)
-        )
         await self._register()
         self._tasks = [
             loop.create_task(self._claim_for_ever(), name="outlast-claims"),
@@ -163,6 +160,7 @@ class Worker:
             stalled_us=lambda: home.watchdog.stalled_us,
             on_fenced=lambda fenced: loop.call_soon_threadsafe(self.on_fenced, fenced),
         )  # fmt: skip
+        home.use_lease(self._heartbeat.holds_lease, lambda: self.on_fenced(self.id))
         self._heartbeat.start()
         self.id = home.worker_id = engine.writer.worker_id = worker_id
         self._fenced.clear()

@@ -15,7 +15,7 @@ from collections.abc import Callable, Sequence
 from outlast.engine.clock import boottime_us
 from outlast.errors import Fenced, StoreCorrupt, StoreError, StoreFull, StoreReadOnly, StoreRefused
 from outlast.payloads import Payloads, seal_progress
-from outlast.stores.store import CLIENT, Outcome, Progress, Store, Verdict
+from outlast.stores.store import CLIENT, LANDED, Outcome, Progress, Store, Verdict
 from outlast.telemetry.logs import unfailing
 from outlast.telemetry.observer import Commit, Landed, Observers
 
@@ -173,7 +173,7 @@ class Writer:
             return
         self.commits += 1
         for (progress, done, _), answer in zip(batch, answers, strict=True):
-            if progress.seq >= 0 and answer.verdict is Verdict.LANDED:
+            if progress.seq >= 0 and (answer is LANDED or answer.verdict is Verdict.LANDED):
                 self.entries += 1
             _tell(done, answer)
         if self._observers:

@@ -56,9 +56,9 @@ class CallbackLoop(RefusingLoop):
     """
 
     __slots__ = (
-        "_budget",
         "_ready",
         "_time",
+        "budget",
         "closing",
         "foreign_call",
         "now_us",
@@ -83,7 +83,8 @@ class CallbackLoop(RefusingLoop):
         self._ready: deque[BodyHandle] = deque()
         self.timers = BodyTimers(start_us)
         self._time = 0.0
-        self._budget = BUDGET
+        self.budget = BUDGET
+        """How many callbacks it may still run. The machine fills it up with each command."""
 
     # --- what the machine calls ---------------------------------------------------------------------------------------
 
@@ -92,10 +93,6 @@ class CallbackLoop(RefusingLoop):
         if at_us > self.now_us:
             self.now_us = at_us
             self._time = (at_us - self.start_us) / 1e6
-
-    def reset_budget(self) -> None:
-        """A command was given: the body does not spin."""
-        self._budget = BUDGET
 
     def next_timer(self) -> BodyTimer | None:
         """The earliest timer."""
@@ -176,9 +173,9 @@ class CallbackLoop(RefusingLoop):
         """Run what is ready, and what becomes ready by it, until nothing is. False: the budget is used up."""
         ready = self._ready
         while ready:
-            if self._budget <= 0:
+            if self.budget <= 0:
                 return False
-            self._budget -= 1
+            self.budget -= 1
             handle = ready.popleft()
             if handle._cancelled:
                 continue

@@ -37,14 +37,15 @@ class BodyTimerHandle(asyncio.TimerHandle):
 class BodyTimers:
     """All armed timers of one body."""
 
-    __slots__ = ("_armed", "_earliest", "_heap", "_live", "_start_us")
+    __slots__ = ("_armed", "_earliest", "_live", "_start_us", "heap")
 
     def __init__(self, start_us: int) -> None:
         self._start_us = start_us
         self._armed = 0
         self._live: dict[int, BodyTimerHandle] = {}
-        self._heap: list[tuple[int, int]] = []
-        """(due, ordinal) of all that live, and of some that were cancelled or have fired since."""
+        self.heap: list[tuple[int, int]] = []
+        """(due, ordinal) of all that live, and of some that were cancelled or have fired since. Others look at it to
+        see that it is empty, as it is for most steps."""
         self._earliest = BodyTimer(0, 0)
         """The latest answer of `next`."""
 
@@ -54,7 +55,7 @@ class BodyTimers:
         handle.due_us = due_us = self._start_us + _to_us(handle.when())
         if due_us >= _FOREVER_US:
             return
-        live, heap = self._live, self._heap
+        live, heap = self._live, self.heap
         live[ordinal] = handle
         heapq.heappush(heap, (due_us, ordinal))
         if len(heap) > _TIDY and len(heap) > 2 * len(live):
@@ -67,7 +68,7 @@ class BodyTimers:
 
     def next(self) -> BodyTimer | None:
         """The earliest timer."""
-        heap, live = self._heap, self._live
+        heap, live = self.heap, self._live
         while heap:
             due_us, ordinal = heap[0]
             if ordinal in live:
@@ -80,7 +81,7 @@ class BodyTimers:
     def clear(self) -> None:
         """Forget all timers; ordinals go on."""
         self._live.clear()
-        self._heap.clear()
+        self.heap.clear()
 
 
 def _to_us(when: float) -> int:
