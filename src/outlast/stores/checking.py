@@ -13,8 +13,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
     from outlast.stores.progress import Effects, Progress
+    from outlast.stores.records import VersionStatus
 
-__all__ = ["check_batch", "check_text"]
+__all__ = ["check_batch", "check_decision", "check_text"]
 
 
 def check_text(url: str, uid: str, values: Iterable[str | None]) -> None:
@@ -42,6 +43,12 @@ def check_batch(url: str, worker: str | None, batch: Sequence[Progress]) -> None
             raise ValueError(f"a client may only start a run or write with `unowned`: run {progress.uid}")
         if effects is not None:
             check_text(url, progress.uid, _iter_texts(progress.uid, effects))
+
+
+def check_decision(status: VersionStatus) -> None:
+    """Raises `ValueError` for what is no decision about a version."""
+    if status == "draft":
+        raise ValueError("a version that was decided on becomes no draft again")
 
 
 def _iter_texts(uid: str, effects: Effects) -> Iterator[str | None]:

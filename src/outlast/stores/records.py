@@ -6,6 +6,8 @@ epoch, on the store's clock; values are JSON as the codec wrote it.
 
 from __future__ import annotations
 
+import enum
+
 import msgspec
 
 from outlast.core.states import RunStatus
@@ -32,6 +34,8 @@ __all__ = [
     "Sent",
     "TaskOutcome",
     "TaskRow",
+    "VersionRow",
+    "VersionStatus",
     "WaitRow",
     "WorkerRow",
     "recovery_delay_us",
@@ -165,6 +169,37 @@ class WorkerRow(msgspec.Struct, frozen=True):
     started_at: int = 0
     expires_at: int = 0
     dead_at: int | None = None
+    versions: tuple[str, ...] = ()
+    """`workflow#version` of each workflow it knows: a name has no `#`."""
+
+
+class VersionStatus(enum.StrEnum):
+    """Whether runs of a version may be started."""
+
+    DRAFT = "draft"
+    ACTIVE = "active"
+    DECLINED = "declined"
+
+
+class VersionRow(msgspec.Struct, frozen=True):
+    """One version of a workflow, as it was when it was first seen. Only its status changes, by `decide_version`."""
+
+    workflow: str
+    version: str
+    kind: str
+    """`body`, whose code workers have, or `graph`."""
+    status: VersionStatus = VersionStatus.ACTIVE
+    plan: bytes = b""
+    """As `outlast.core.plan` writes it; empty where the source could not be read."""
+    definition: bytes = b""
+    """Of a graph: what it is made from."""
+    created_at: int = 0
+    """`save_versions` sets it."""
+    created_by: str = ""
+    """Who stored a draft; empty for what a worker brought along."""
+    decided_at: int | None = None
+    decided_by: str = ""
+    """Who activated or declined it, and when."""
 
 
 class Claiming(msgspec.Struct, frozen=True):

@@ -56,6 +56,8 @@ from outlast.stores.records import (
     Sent,
     TaskOutcome,
     TaskRow,
+    VersionRow,
+    VersionStatus,
     WaitRow,
     WorkerRow,
     recovery_delay_us,
@@ -97,6 +99,8 @@ __all__ = [
     "TaskOutcome",
     "TaskRow",
     "Verdict",
+    "VersionRow",
+    "VersionStatus",
     "WaitRow",
     "WorkerRow",
     "recovery_delay_us",
@@ -271,6 +275,29 @@ class Store(Protocol):
 
     async def list_queues(self) -> list[QueueRow]:
         """What stands in the queues now, by queue and function. A queue that nothing is in has no row."""
+        ...
+
+    # --- versions ---
+
+    async def save_versions(self, rows: Sequence[VersionRow]) -> int:
+        """Keep versions that are not kept yet; one that is stays as it is, with its status. Answers how many were new."""
+        ...
+
+    async def find_version(self, workflow: str, version: str) -> VersionRow | None:
+        """One version."""
+        ...
+
+    async def list_versions(
+        self, workflow: str | None = None, *, status: VersionStatus | None = None, limit: int = 100
+    ) -> list[VersionRow]:
+        """Versions, those decided or stored last first; without their plans and definitions."""
+        ...
+
+    async def decide_version(self, workflow: str, version: str, status: VersionStatus, by: str) -> bool:
+        """Activate or decline, at the store's now. Of two decisions at once the later one stands, wholly.
+
+        False: it has this status already, or there is no such version; nothing happened then. `DRAFT`: `ValueError`.
+        """
         ...
 
     # --- hints ---

@@ -16,6 +16,7 @@ from outlast.stores.memory.commits import Commits
 from outlast.stores.memory.runs import Runs
 from outlast.stores.memory.tables import Tables
 from outlast.stores.memory.tasks import Tasks
+from outlast.stores.memory.versions import Versions
 from outlast.stores.memory.workers import Workers
 
 if TYPE_CHECKING:
@@ -33,7 +34,7 @@ _named: dict[str, Tables] = {}
 wants to find its runs again."""
 
 
-class MemoryStore(Commits, Tasks, Runs, Workers):
+class MemoryStore(Commits, Tasks, Runs, Workers, Versions):
     """A store in this process's memory.
 
     `memory://` is the object's own; all objects made from `memory://name` in a process are handles on the same data,

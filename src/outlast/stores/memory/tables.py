@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from outlast.core.states import RunStatus
-    from outlast.stores.store import Entry, Message, NewRun, NewTask, NewWait, WorkerRow
+    from outlast.stores.store import Entry, Message, NewRun, NewTask, NewWait, VersionRow, WorkerRow
 
 __all__ = ["Run", "Tables", "Task", "Worker"]
 
@@ -140,6 +140,7 @@ class Tables:
         self.due: DueIndex[Run] = DueIndex()
         self.due_tasks: DueIndex[Task] = DueIndex()
         self.held_tasks: dict[Task, Run] = {}
+        self.versions: dict[tuple[str, str], VersionRow] = {}
 
     def __enter__(self) -> Self:
         self._lock.acquire()

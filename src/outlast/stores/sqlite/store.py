@@ -14,8 +14,8 @@ from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 
 from outlast.errors import InvalidSetting, StoreRefused, StoreUnavailable
-from outlast.stores.checking import check_batch, check_text
-from outlast.stores.sqlite import commits, listing, mail, runs, tasks, workers
+from outlast.stores.checking import check_batch, check_decision, check_text
+from outlast.stores.sqlite import commits, listing, mail, runs, tasks, versions, workers
 from outlast.stores.sqlite.connection import parse_url
 from outlast.stores.sqlite.hints import Hints
 from outlast.stores.sqlite.reader import Readers
@@ -46,6 +46,8 @@ if TYPE_CHECKING:
         Store,
         TaskOutcome,
         TaskRow,
+        VersionRow,
+        VersionStatus,
         WaitRow,
         WorkerRow,
     )
@@ -250,6 +252,23 @@ class SqliteStore:
 
     async def list_queues(self) -> list[QueueRow]:
         return await self._read(tasks.list_queues)
+
+    # --- versions ---
+
+    async def save_versions(self, rows: Sequence[VersionRow]) -> int:
+        return await self._write(lambda tx: versions.save_versions(tx, rows), weight=len(rows))
+
+    async def find_version(self, workflow: str, version: str) -> VersionRow | None:
+        return await self._read(lambda tx: versions.find_version(tx, workflow, version))
+
+    async def list_versions(
+        self, workflow: str | None = None, *, status: VersionStatus | None = None, limit: int = 100
+    ) -> list[VersionRow]:
+        return await self._read(lambda tx: versions.list_versions(tx, workflow, status, limit))
+
+    async def decide_version(self, workflow: str, version: str, status: VersionStatus, by: str) -> bool:
+        check_decision(status)
+        return await self._write(lambda tx: versions.decide_version(tx, workflow, version, status, by))
 
 
 if TYPE_CHECKING:

@@ -42,6 +42,7 @@ def register(tx: Transaction, worker: WorkerRow, lease_us: int) -> int:
         "functions": _to_json(worker.functions),
         "deploy": worker.deploy,
         "python": worker.python,
+        "versions": _to_json(worker.versions),
         "schema": list_migrations()[-1].number,
         "started_at": worker.started_at or tx.now,
         "expires_at": tx.now + lease_us,
@@ -98,8 +99,8 @@ def _release(tx: Transaction, worker_id: str, limit: int) -> Reaped:
 
 
 def _to_worker_row(row: Row) -> WorkerRow:
-    worker_id, host, pid, queues, functions, *rest = row
-    return WorkerRow(worker_id, host, pid, _from_json(queues), _from_json(functions), *rest)
+    worker_id, host, pid, queues, functions, *rest, versions = row
+    return WorkerRow(worker_id, host, pid, _from_json(queues), _from_json(functions), *rest, _from_json(versions))
 
 
 def _to_json(names: tuple[str, ...]) -> str:

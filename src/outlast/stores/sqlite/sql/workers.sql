@@ -1,14 +1,14 @@
 -- name: register
 -- Add a worker, or its row anew while its lease runs. A lease that lapsed never revives.
 insert into workers (
-  id, host, pid, queues, functions, deploy, python, schema, started_at, expires_at
+  id, host, pid, queues, functions, deploy, python, schema, started_at, expires_at, versions
 ) values (
-  :id, :host, :pid, :queues, :functions, :deploy, :python, :schema, :started_at, :expires_at
+  :id, :host, :pid, :queues, :functions, :deploy, :python, :schema, :started_at, :expires_at, :versions
 )
 on conflict (id) do update set
   host = excluded.host, pid = excluded.pid, queues = excluded.queues, functions = excluded.functions,
   deploy = excluded.deploy, python = excluded.python, schema = excluded.schema, started_at = excluded.started_at,
-  expires_at = excluded.expires_at
+  expires_at = excluded.expires_at, versions = excluded.versions
 where dead_at is null and expires_at > :now;
 
 -- name: renew
@@ -62,4 +62,5 @@ select id from owners where id is not null and not exists (select 1 from workers
 
 -- name: list
 -- All workers.
-select id, host, pid, queues, functions, deploy, python, started_at, expires_at, dead_at from workers order by id;
+select id, host, pid, queues, functions, deploy, python, started_at, expires_at, dead_at, versions
+from workers order by id;
