@@ -32,6 +32,7 @@ from outlast.run.records import (
     StepSummary,
     TimelineItem,
     WorkerInfo,
+    WorkflowInfo,
     WorkSummary,
 )
 
@@ -66,6 +67,7 @@ __all__ = [
     "Worker",
     "WorkerInfo",
     "Workflow",
+    "WorkflowInfo",
     "current_step",
     "exponential",
     "fixed",

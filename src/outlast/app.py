@@ -31,6 +31,7 @@ from outlast.errors import (
     RunNotFound,
 )
 from outlast.payloads import Codec, Payloads
+from outlast.run.definitions import Definitions
 from outlast.run.describing import describe_work, describe_worker, summarize_run
 from outlast.run.handle import Run
 from outlast.run.options import (
@@ -67,7 +68,7 @@ PRUNE_AT_ONCE = 500
 MAX_HOT = 10_000
 
 
-class Outlast(Module):
+class Outlast(Module, Definitions):
     """One app, on one store. See the module's docstring; `async with app:` opens it."""
 
     def __init__(self, url: str | None = None, *, dev: bool | None = None, codecs: Iterable[Codec] = ()) -> None:

@@ -35,6 +35,7 @@ from outlast.engine.hotruns import HotRuns
 from outlast.engine.loading import Loader
 from outlast.engine.starting import Starter
 from outlast.engine.stepper import Stepper
+from outlast.engine.versions.keeping import VersionKeeper
 from outlast.engine.worker import Worker
 from outlast.engine.writer import Writer
 from outlast.stores.sqlite import SqliteStore
@@ -101,6 +102,7 @@ class _Connection(sqlite3.Connection):
 POINTS: dict[str, Point] = {
     # A start: the row and entry 0, and the answer to whoever asked.
     "before-start": Point(Engine, "start"),
+    "version-kept": Point(VersionKeeper, "keep", behind=True),
     "started-and-not-told": Point(Starter, "_try_start", behind=True),
     # A commit, from the engine down to the file and back.
     "thought-and-not-submitted": Point(HotRun, "submit"),

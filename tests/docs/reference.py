@@ -25,13 +25,25 @@ WIDTH = 100
 # What a page shows of each class. Methods in the order of the source.
 CLASSES: dict[str, tuple[str, ...]] = {
     "Outlast": (
-        *("start", "get_run", "runs", "prune", "workers", "worker", "work_until_idle", "run_sync", "asgi", "executor"),
+        *(
+            "start",
+            "get_run",
+            "runs",
+            "prune",
+            "workers",
+            "workflows",
+            "worker",
+            "work_until_idle",
+            "run_sync",
+            "asgi",
+            "executor",
+        ),
     ),
     "Module": ("step", "workflow", "graph", "graph_from", "include"),
     "Graph": ("node", "workflow", "output", "define", "to_json"),
     "GraphWorkflow": ("graph", "definition", "to_json"),
     "Step": ("options", "fn"),
-    "Workflow": ("fn",),
+    "Workflow": ("fn", "version", "plan"),
     "Context": (
         *("run_id", "uid", "workflow", "user", "attributes", "evicting", "get_run", "now", "uuid", "random", "patched"),
         *("do", "call", "map", "sleep", "sleep_until", "milestone", "set_state", "state"),
@@ -65,7 +77,7 @@ RECORDS = (
         "StepSummary",
         "AttemptInfo",
     ),
-    *("TimelineItem", "RunSnapshot", "RunSummary", "RunPage", "WorkerInfo", "WorkSummary"),
+    *("TimelineItem", "RunSnapshot", "RunSummary", "RunPage", "WorkerInfo", "WorkflowInfo", "WorkSummary"),
 )
 FUNCTIONS = ("current_step", "exponential", "fixed")
 

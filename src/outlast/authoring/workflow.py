@@ -130,6 +130,10 @@ class Workflow(Generic[P, R]):
         """The input of a child run as JSON, and which parameters the body gave itself. Raises as `encode_input`."""
         return self.arguments.encode_call(args, kwargs)
 
+    def definition_json(self) -> bytes:
+        """What it is made from, if that is data; empty for a body."""
+        return b""
+
     def encode_input(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bytes:
         """The input of a run that is about to start, as JSON by parameter name.
 

@@ -30,6 +30,7 @@ from outlast.engine.changes import Changes
 from outlast.engine.clock import StoreClock
 from outlast.engine.ids import new_mark, new_uid
 from outlast.engine.starting import Start, Starter
+from outlast.engine.versions.keeping import VersionKeeper
 from outlast.engine.worker import WorkDone, Worker, WorkerSettings
 from outlast.engine.writer import Writer
 from outlast.errors import InvalidSetting, RunNotFailed, RunNotFound
@@ -80,6 +81,7 @@ class Engine:
         self.writer = Writer(store, self._on_fenced, self.trouble, self.observers, self.payloads)
         self.worker: Worker | None = None
         self.changes = Changes(store, self._is_hot)
+        self.versions = VersionKeeper(store, registry)
         self._starter = Starter(self)
         self.ended = 0
         self._open = 0
@@ -104,6 +106,7 @@ class Engine:
             if self._open == 0:
                 await self.writer.close()
                 self.changes.close()
+                self.versions.forget()
                 await self.store.close()
 
     @property

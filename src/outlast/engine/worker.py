@@ -147,9 +147,10 @@ class Worker:
         assert home is not None
         worker_id = new_uid(self.now_us)
         home.deploy = engine.deploy
+        await engine.versions.keep(engine.registry.iter_workflows())
         row = WorkerRow(
             worker_id, socket.gethostname(), os.getpid(), settings.queues, engine.registry.functions(), engine.deploy,
-            python_version(), self.now_us,
+            python_version(), self.now_us, versions=engine.versions.served(),
         )  # fmt: skip
         sent_at = boottime_us()
         engine.clock.set(await engine.store.register(row, settings.lease_us))

@@ -13,6 +13,7 @@ from outlast.run.records import (
     StepSummary,
     TimelineItem,
     WorkerInfo,
+    WorkflowInfo,
     WorkSummary,
 )
 
@@ -28,4 +29,5 @@ __all__ = [
     "TimelineItem",
     "WorkSummary",
     "WorkerInfo",
+    "WorkflowInfo",
 ]

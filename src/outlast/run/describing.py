@@ -5,15 +5,19 @@ What always holds: nothing here asks the store or the clock; the same row and jo
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Iterable
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from outlast.authoring.schema import json_schema
+from outlast.authoring.workflow import Workflow
 from outlast.core.events import ErrorRecord
 from outlast.core.history import Attempt
 from outlast.core.instants import to_datetime
+from outlast.core.plan.plan import Plan
 from outlast.core.states import RunStatus, StepStatus
 from outlast.core.timeline import Item
 from outlast.core.view import RunView, StepView
@@ -28,6 +32,7 @@ from outlast.run.records import (
     StepSummary,
     TimelineItem,
     WorkerInfo,
+    WorkflowInfo,
     WorkSummary,
 )
 from outlast.stores.store import RunRow, WorkerRow
@@ -42,6 +47,7 @@ __all__ = [
     "describe_run",
     "describe_work",
     "describe_worker",
+    "describe_workflow",
     "summarize_run",
 ]
 
@@ -73,8 +79,10 @@ def summarize_run(row: RunRow) -> RunSummary:
     )
 
 
-def describe_run(row: RunRow, view: RunView, decode: Decode) -> RunInfo:
-    """How it stands. The journal is true of a hot run too; but that a worker took it, the row knows first."""
+def describe_run(row: RunRow, view: RunView, decode: Decode, plan: Plan | None = None) -> RunInfo:
+    """How it stands. The journal is true of a hot run too; but that a worker took it, the row knows first.
+
+    `plan` is that of the version it was started with."""
     status, waiting_on = view.status or row.status, view.waiting_on
     if status is RunStatus.QUEUED and row.status is RunStatus.RUNNING:
         status, waiting_on = row.status, row.waiting_on
@@ -87,8 +95,8 @@ def describe_run(row: RunRow, view: RunView, decode: Decode) -> RunInfo:
         waiting_on=waiting_on,
         started_at=_instant(row.started_at if row.started_at is not None else view.began_at),
         finished_at=_instant(row.finished_at or view.finished_at if view.is_ended else None),
-        planned_steps=None,
-        deterministic=None,
+        planned_steps=None if plan is None else tuple(step.key for step in plan.steps),
+        deterministic=None if plan is None else plan.deterministic,
         steps=_summarize_steps(view.steps.values()),
         state=_plain_values(view.state),
         output=_output_of(view, decode) if status is RunStatus.COMPLETED else None,
@@ -175,6 +183,18 @@ def describe_worker(row: WorkerRow, now_us: int) -> WorkerInfo:
         started_at=to_datetime(row.started_at),
         expires_at=to_datetime(row.expires_at),
         is_alive=row.dead_at is None and row.expires_at > now_us,
+    )
+
+
+def describe_workflow(workflow: Workflow[..., Any]) -> WorkflowInfo:
+    """A workflow as it is declared."""
+    return WorkflowInfo(
+        name=workflow.name,
+        version=workflow.version,
+        doc=inspect.getdoc(workflow.fn) or "",
+        input_schema=workflow.arguments.json_schema(),
+        output_schema=json_schema(workflow.arguments.returns.annotation),
+        plan=workflow.plan,
     )
 
 

@@ -100,7 +100,8 @@ class Run(Generic[R]):
     async def status(self) -> RunInfo:
         """How it stands now. Raises RunNotFound."""
         row = await self._row()
-        return await self._tell(lambda journal: describe_run(row, fold(journal), self._decode))
+        plan = await self._reach().versions.find_plan(row.workflow, row.version)
+        return await self._tell(lambda journal: describe_run(row, fold(journal), self._decode, plan))
 
     async def history(self) -> list[AttemptInfo]:
         """Every attempt of every step: who ran it, when, with what, and how it ended."""

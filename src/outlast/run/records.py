@@ -13,6 +13,7 @@ import msgspec
 
 from outlast.core.events import ErrorRecord
 from outlast.core.history import AttemptStatus
+from outlast.core.plan.plan import Plan
 from outlast.core.states import RunStatus, StepStatus
 from outlast.core.timeline import Kind
 
@@ -27,6 +28,7 @@ __all__ = [
     "TimelineItem",
     "WorkSummary",
     "WorkerInfo",
+    "WorkflowInfo",
 ]
 
 
@@ -59,8 +61,9 @@ class RunInfo(msgspec.Struct, frozen=True):
     """When a worker first took it."""
     finished_at: datetime | None
     planned_steps: tuple[str, ...] | None
-    """None: the plan of this version is not known."""
+    """Keys of the steps that the plan of its version foresees, each once, in order. None: there is no such plan."""
     deterministic: bool | None
+    """Neither branch nor loop: these steps it will take, and no others."""
     steps: tuple[StepSummary, ...]
     """In the order in which the body called them."""
     state: dict[str, Any]
@@ -201,6 +204,19 @@ class WorkerInfo(msgspec.Struct, frozen=True):
     expires_at: datetime
     """When its lease ends, if it is not renewed."""
     is_alive: bool
+
+
+class WorkflowInfo(msgspec.Struct, frozen=True):
+    """A workflow that this process knows."""
+
+    name: str
+    version: str
+    doc: str
+    input_schema: dict[str, Any]
+    """JSON Schema of the input by parameter name."""
+    output_schema: dict[str, Any]
+    plan: Plan | None
+    """None where its source cannot be read."""
 
 
 class WorkSummary(msgspec.Struct, frozen=True):

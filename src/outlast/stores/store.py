@@ -280,7 +280,7 @@ class Store(Protocol):
     # --- versions ---
 
     async def save_versions(self, rows: Sequence[VersionRow]) -> int:
-        """Keep versions that are not kept yet; one that is stays as it is, with its status. Answers how many were new."""
+        """Keep versions that are not kept yet; those that are stay as they are. Answers how many were new."""
         ...
 
     async def find_version(self, workflow: str, version: str) -> VersionRow | None:

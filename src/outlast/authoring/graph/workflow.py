@@ -100,6 +100,10 @@ class GraphWorkflow(Workflow[..., Any]):
         """The input of a child run: as `encode_input` takes it."""
         return super().encode_call(self._arrange(args, kwargs), {})
 
+    def definition_json(self) -> bytes:
+        """The graph as JSON."""
+        return self.to_json()
+
     def encode_input(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bytes:
         """The input of a run that is about to start: one value, and the entry nodes; or the value's fields by name."""
         return super().encode_input(self._arrange(args, kwargs), {})

@@ -100,7 +100,8 @@ def _release(tx: Transaction, worker_id: str, limit: int) -> Reaped:
 
 def _to_worker_row(row: Row) -> WorkerRow:
     worker_id, host, pid, queues, functions, *rest, versions = row
-    return WorkerRow(worker_id, host, pid, _from_json(queues), _from_json(functions), *rest, _from_json(versions))
+    found = WorkerRow(worker_id, host, pid, _from_json(queues), _from_json(functions), *rest)
+    return msgspec.structs.replace(found, versions=_from_json(versions))
 
 
 def _to_json(names: tuple[str, ...]) -> str:

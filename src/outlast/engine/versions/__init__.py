@@ -1,0 +1,1 @@
+"""Versions of workflows, as the engine keeps and serves them. Layer: engine."""
