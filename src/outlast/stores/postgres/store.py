@@ -15,8 +15,8 @@ from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 
 from outlast.errors import InvalidSetting, StoreBusy, StoreRefused, StoreUnavailable
-from outlast.stores.checking import check_batch, check_text
-from outlast.stores.postgres import commits, deletion, listing, mail, runs, tasks, workers
+from outlast.stores.checking import check_batch, check_decision, check_text
+from outlast.stores.postgres import commits, deletion, listing, mail, runs, tasks, versions, workers
 from outlast.stores.postgres.errors import is_undone
 from outlast.stores.postgres.heartbeat import Heartbeats
 from outlast.stores.postgres.hints import Hints
@@ -48,6 +48,8 @@ if TYPE_CHECKING:
         Store,
         TaskOutcome,
         TaskRow,
+        VersionRow,
+        VersionStatus,
         WaitRow,
         WorkerRow,
     )
@@ -157,7 +159,11 @@ class PostgresStore:
     # --- workers and leases ---
 
     async def register(self, worker: WorkerRow, lease_us: int) -> int:
-        check_text(self.url, worker.id, (worker.id, worker.host, worker.deploy, *worker.queues, *worker.functions))
+        check_text(
+            self.url,
+            worker.id,
+            (worker.id, worker.host, worker.deploy, *worker.queues, *worker.functions, *worker.versions),
+        )
         settings = self._settings.with_lease(lease_us)
         self._check()
         if settings.lease_us < self._working.settings.lease_us:
@@ -293,6 +299,25 @@ class PostgresStore:
     async def list_queues(self) -> list[QueueRow]:
         self._check()
         return await self._use(self._listing, tasks.list_queues, again=True)
+
+    # --- versions ---
+
+    async def save_versions(self, rows: Sequence[VersionRow]) -> int:
+        return await self._ask(lambda link: versions.save_versions(link, rows))
+
+    async def find_version(self, workflow: str, version: str) -> VersionRow | None:
+        return await self._ask(lambda link: versions.find_version(link, workflow, version))
+
+    async def list_versions(
+        self, workflow: str | None = None, *, status: VersionStatus | None = None, limit: int = 100
+    ) -> list[VersionRow]:
+        self._check()
+        work = partial(versions.list_versions, workflow=workflow, status=status, limit=limit)
+        return await self._use(self._listing, work, again=True)
+
+    async def decide_version(self, workflow: str, version: str, status: VersionStatus, by: str) -> bool:
+        check_decision(status)
+        return await self._ask(lambda link: versions.decide_version(link, workflow, version, status, by), again=False)
 
 
 if TYPE_CHECKING:

@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import msgspec
+
 from outlast.errors import Fenced
 from outlast.stores.postgres.migrate import known_migrations
 from outlast.stores.postgres.statements import load_statements
@@ -42,6 +44,7 @@ async def register(link: Link, worker: WorkerRow, lease_us: int) -> int:
         functions=worker.functions,
         deploy=worker.deploy,
         python=worker.python,
+        versions=worker.versions,
         schema=known_migrations()[-1].number,
         started_at=worker.started_at,
         lease=lease_us,
@@ -88,8 +91,10 @@ async def reap(link: Link, limit: int, *, orphans: bool) -> Reaped | None:
 async def list_workers(link: Link) -> list[WorkerRow]:
     """The store's `list_workers`."""
     return [
-        WorkerRow(worker_id, host, pid, tuple(queues), tuple(functions), *rest)
-        for worker_id, host, pid, queues, functions, *rest in await link.fetch(_sql["list"])
+        msgspec.structs.replace(
+            WorkerRow(worker_id, host, pid, tuple(queues), tuple(functions), *rest), versions=tuple(versions)
+        )
+        for worker_id, host, pid, queues, functions, *rest, versions in await link.fetch(_sql["list"])
     ]
 
 

@@ -1,16 +1,17 @@
 -- name: register
 -- Add a worker, or its row anew while its lease runs. A lease that lapsed never revives.
 insert into outlast.workers as w (
-  id, host, pid, queues, functions, deploy, python, schema, started_at, expires_at
+  id, host, pid, queues, functions, deploy, python, schema, started_at, expires_at, versions
 )
 select
   :id::text, :host::text, :pid::bigint, :queues::text[], :functions::text[], :deploy::text, :python::text,
-  :schema::int, coalesce(nullif(:started_at::bigint, 0), clock.now), clock.now + :lease::bigint
+  :schema::int, coalesce(nullif(:started_at::bigint, 0), clock.now), clock.now + :lease::bigint,
+  :versions::text[]
 from (select outlast.now_us() as now) clock
 on conflict (id) do update set
   host = excluded.host, pid = excluded.pid, queues = excluded.queues, functions = excluded.functions,
   deploy = excluded.deploy, python = excluded.python, schema = excluded.schema, started_at = excluded.started_at,
-  expires_at = excluded.expires_at
+  expires_at = excluded.expires_at, versions = excluded.versions
 where w.dead_at is null and w.expires_at > outlast.now_us()
 returning w.expires_at - :lease::bigint as now;
 
@@ -81,7 +82,7 @@ where o.id is not null and not exists (select 1 from outlast.workers w where w.i
 
 -- name: list
 -- All workers.
-select id, host, pid, queues, functions, deploy, python, started_at, expires_at, dead_at
+select id, host, pid, queues, functions, deploy, python, started_at, expires_at, dead_at, versions
 from outlast.workers order by id;
 
 -- name: now
