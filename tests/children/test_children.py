@@ -289,3 +289,59 @@ async def test_a_child_on_a_queue_waits_for_its_workers(app: Outlast):
         run = await app.start(parent)
         assert await run.result(timeout=10) == "done"
         assert [row.queue for row in (await app.runs()).runs if row.id == "c"] == ["night"]
+
+
+# SPEC R10
+@pytest.mark.parametrize("ends", ["cancelled", "completed"])
+async def test_children_in_flight_go_on_with_a_retry_of_their_parent(app: Outlast, diary, ends):
+    """One that was cancelled when its parent failed goes on from before that; one that completed all the same has its
+    result. Neither is waited for in vain."""
+    is_mended, began, gate = asyncio.Event(), asyncio.Event(), asyncio.Event()
+
+    @app.step(name="fragile", retries=0)
+    async def fragile() -> str:
+        await began.wait()
+        if not is_mended.is_set():
+            raise ValueError("no")
+        return "well"
+
+    @app.step(name="first")
+    async def first() -> str:
+        diary.append("first")
+        return "kept"
+
+    @app.step(name="last")
+    async def last() -> str:
+        diary.append("last")
+        began.set()
+        await gate.wait()
+        return "done"
+
+    @app.workflow(name="child")
+    async def child(ctx: Context) -> list[str]:
+        kept = await first()
+        if ends == "cancelled":
+            return [kept, await last()]
+        try:
+            await last()
+        except asyncio.CancelledError:
+            asyncio.current_task().uncancel()  # pyright: ignore[reportOptionalMemberAccess]
+        return [kept, "unmoved"]
+
+    @app.workflow(name="parent")
+    async def parent(ctx: Context) -> list[str]:
+        async with asyncio.TaskGroup() as group:
+            task = group.create_task(child.options(id="c")())
+            await fragile()
+        return await task
+
+    async with app.worker():
+        run = await app.start(parent)
+        with pytest.raises(RunFailed):
+            await run.result(timeout=10)
+        await until(has_status(app, "c", ends), "the child's end")
+        is_mended.set()
+        gate.set()
+        await run.retry()
+        assert await run.result(timeout=10) == ["kept", "done" if ends == "cancelled" else "unmoved"]
+        assert diary == ["first", "last", "last"] if ends == "cancelled" else ["first", "last"]

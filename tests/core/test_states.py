@@ -37,10 +37,15 @@ def test_every_status_has_its_row():
     assert all(why for ways in TRANSITIONS.values() for why in ways.values())
 
 
-def test_terminal_states_absorb_but_for_two_doors():
-    """Out of the five only a retry and a parent's unwind lead (invariant 7)."""
+def test_terminal_states_absorb_but_for_the_doors():
+    """Out of the five only a retry, of the run or its parent, and a parent's unwind lead (invariant 7)."""
     doors = {(before, after) for before in ENDED for after in TRANSITIONS[before]}
-    assert doors == {("failed", "queued"), ("completed", "compensating")}
+    assert doors == {
+        ("failed", "queued"),
+        ("failed", "running"),
+        ("cancelled", "running"),
+        ("completed", "compensating"),
+    }
 
 
 def test_every_status_can_be_reached_and_left_for_good():

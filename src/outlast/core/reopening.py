@@ -18,6 +18,7 @@ from outlast.core.events import (
     DecisionMade,
     Event,
     GateOpened,
+    RunCancelled,
     RunFailed,
     RunReopened,
     RunStarted,
@@ -68,16 +69,18 @@ class Reopening(msgspec.Struct, frozen=True):
 
 
 def find_cut(events: Sequence[Event]) -> int:
-    """Where a failed run is to go on from: before the first failure that its error came from.
+    """Where a run that failed, or was cancelled with its parent, is to go on from: before the first failure that its
+    error came from, or before the cancel.
 
     When the body failed by itself: behind its last stimulus, so that all it asked for after that is asked anew."""
+    begun = max((number for number, event in enumerate(events) if isinstance(event, RunReopened)), default=0)
     failed: set[str] = set()
-    for event in reversed(events):
-        if isinstance(event, RunFailed):
-            failed = set(event.steps)
-            break
+    if isinstance(events[-1], RunFailed):
+        failed = set(events[-1].steps)
     for number, event in enumerate(events):
         if isinstance(event, StepFailed) and event.retry_at is None and event.key in failed:
+            return number
+        if isinstance(event, CancelRequested) and isinstance(events[-1], RunCancelled) and number > begun:
             return number
     last = 0
     for number, event in enumerate(events):

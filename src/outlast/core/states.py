@@ -1,7 +1,7 @@
 """Every state of a run, and every way from one to another. Layer: core.
 
 The table below is the only place that knows. The docs' diagram and the tests are made from it. What always holds: a
-terminal state absorbs, but for the two doors that lead through a `RunReopened` entry.
+terminal state absorbs, but for the doors that lead through a `RunReopened` entry.
 """
 
 from __future__ import annotations
@@ -62,8 +62,8 @@ TRANSITIONS: dict[RunStatus, dict[RunStatus, str]] = {
         _S.SUSPENDED: "a person or a deploy must act",
     },
     _S.COMPLETED: {_S.COMPENSATING: "reopened by its parent's unwind"},
-    _S.FAILED: {_S.QUEUED: "reopened by retry"},
-    _S.CANCELLED: {},
+    _S.FAILED: {_S.QUEUED: "reopened by retry", _S.RUNNING: "reopened by a retry of its parent"},
+    _S.CANCELLED: {_S.RUNNING: "reopened by a retry of its parent, with which it was cancelled"},
     _S.COMPENSATED: {},
     _S.COMPENSATION_FAILED: {},
 }

@@ -56,7 +56,7 @@ def open_books(raw: list[Event], run: HotRun, is_reload: bool) -> Sequence[Event
     events: Sequence[Event | Reopening] = splice(raw) if reopened_at else raw
     if is_reload:
         return events
-    run.ends, run.is_unwinding = 0, False
+    run.ends, run.is_unwinding, run.is_retried = 0, False, reopened_at > 0
     if run.started is not None:
         run.answer_key = find_answer_key(run.started, raw)
     steps = run.begin_books()

@@ -35,6 +35,7 @@ from outlast.core.reopening import UNWIND
 from outlast.core.states import RunStatus
 from outlast.engine.mail import CANCEL, cancel_payload
 from outlast.engine.messages import children
+from outlast.engine.messages.ended import look_for_ended_children
 from outlast.stores.store import Effects, NewRun, Progress, Release, RowChange, Send
 
 if TYPE_CHECKING:
@@ -143,7 +144,8 @@ class Draft:
             self.children.append(children.start_child(run, pending))
             self.is_loud = True
         if attempt > 1 or pending.call.compensates:
-            self._tell(children.reopen_child(run, pending, attempt))
+            for send in children.reopen_child(run, pending, attempt):
+                self._tell(send)
 
     def _cancel_child(self, run: HotRun, key: str, reason: str) -> None:
         self._tell(children.cancel_child(run, key, CANCEL, cancel_payload(reason)))
@@ -257,6 +259,8 @@ class Draft:
         # CRASH: the attempts are on record and none has begun. The taker counts them as lost, and starts the next ones.
         # [test_killed_at[told-and-not-acted]]
         stepper = run.home.stepper
+        if self.children and run.is_retried:
+            run.home.loader.spawn(look_for_ended_children(run))
         for key in self.cancels:
             stepper.cancel(run, key)
         for pending, attempt in self.starts:

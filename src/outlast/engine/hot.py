@@ -55,8 +55,8 @@ class HotRun:
 
     __slots__ = (
         "__weakref__", "_in_flight", "_overdue", "_wanted", "alarm", "answer_key", "consumed", "end", "ends", "epoch",
-        "has_progressed", "home", "is_at_rest", "is_dropped", "is_loading", "is_unwinding", "known", "last_at",
-        "machine", "mark", "missing_function",
+        "has_progressed", "home", "is_at_rest", "is_dropped", "is_loading", "is_retried", "is_unwinding", "known",
+        "last_at", "machine", "mark", "missing_function",
         "on_answer", "owner", "queue", "recoveries", "replay_us", "rested_at", "running", "seen", "seq", "sleeps",
         "started", "steps", "suspended", "suspended_on", "uid", "unfit",
         "waits",
@@ -100,7 +100,7 @@ class HotRun:
         """How often it has ended before."""
         self.answer_key = ""
         """The step of its parent that it tells of its end."""
-        self.is_unwinding = False
+        self.is_unwinding = self.is_retried = False
         self.has_progressed = False
         self.rested_at = 0
         self.replay_us = 0

@@ -30,13 +30,14 @@ from outlast.core.events import (
     RunTakenOver,
     decode_events,
 )
-from outlast.core.lineage.children import RETRY_MESSAGE, UNWIND_MESSAGE, Reopen
+from outlast.core.lineage.children import RETRY_MESSAGE, REVIVE_MESSAGE, UNWIND_MESSAGE, Reopen
 from outlast.core.machine import Machine
-from outlast.core.reopening import Reopening, find_cut
+from outlast.core.reopening import UNWIND, Reopening, find_cut
 from outlast.core.replay import Replay
 from outlast.engine import books, mail
 from outlast.engine.clock import boottime_us
 from outlast.engine.draft import Draft
+from outlast.engine.messages.ended import look_for_ended_children
 from outlast.errors import (
     BodyStopped,
     Fenced,
@@ -82,16 +83,16 @@ class Loader:
 
     def load(self, run: HotRun) -> None:
         """Load it in the background, then let it go on."""
-        self._spawn(self._load(run))
+        self.spawn(self._load(run))
 
     def put_back(self, claim: ClaimedRun, due_us: int) -> None:
         """Give a run that was claimed, and not looked at, up again: for somebody to claim then."""
-        self._spawn(self._put_back(claim, due_us))
+        self.spawn(self._put_back(claim, due_us))
 
     def reread(self, run: HotRun, refused: Sequence[Progress] = ()) -> None:
         """Find out whether a run that moved without us is still ours; then load it anew. `refused` are starts of
         children, one of which has an id that is taken."""
-        self._spawn(self._reread(run.uid, refused))
+        self.spawn(self._reread(run.uid, refused))
 
     async def close(self) -> None:
         """Load no more: what was under way is nobody's, and the store's `retire` hands it back."""
@@ -112,7 +113,8 @@ class Loader:
             dev=home.dev,
         )
 
-    def _spawn(self, coroutine: Coroutine[Any, Any, None]) -> None:
+    def spawn(self, coroutine: Coroutine[Any, Any, None]) -> None:
+        """Run it in the background, until the worker leaves."""
         task = self._home.loop.create_task(coroutine)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
@@ -311,6 +313,8 @@ class Loader:
             raise
         books.judge_open(run, machine, draft)
         self._go_on(run, draft, replay.finish())
+        if run.is_retried:
+            self.spawn(look_for_ended_children(run))
 
     def _feed(self, run: HotRun, replay: Replay) -> bool:
         watchdog = self._home.watchdog
@@ -360,13 +364,14 @@ class Loader:
 
 def _find_reopening(raw: Sequence[Event], inbox: Inbox, run: HotRun) -> RunReopened | None:
     """A run that has ended was claimed: its parent wants it to go on, or to undo what it did."""
-    ended, kinds = type(raw[-1]), {RunCompleted: UNWIND_MESSAGE, RunFailed: RETRY_MESSAGE}
+    ended = type(raw[-1])
+    kinds = {RunCompleted: UNWIND_MESSAGE, RunFailed: RETRY_MESSAGE, RunCancelled: REVIVE_MESSAGE}
     for message in inbox.messages:
         if message.kind == kinds.get(ended):
             at = max(message.sent_at, run.last_at)
             answer = msgspec.json.decode(message.payload, type=Reopen).key
             cut = len(raw) if ended is RunCompleted else find_cut(raw)
-            return RunReopened(at, message.kind, cut, message.id, answer)
+            return RunReopened(at, UNWIND if ended is RunCompleted else "retry", cut, message.id, answer)
     return None
 
 

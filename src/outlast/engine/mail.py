@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from outlast.core.events import CancelRequested, RunResumed
-from outlast.core.lineage.children import CHILD_MESSAGE, RETRY_MESSAGE, UNWIND_MESSAGE
+from outlast.core.lineage.children import CHILD_MESSAGE, RETRY_MESSAGE, REVIVE_MESSAGE, UNWIND_MESSAGE
 from outlast.engine.messages.children import read_end
 from outlast.payloads import UNREADABLE
 
@@ -23,7 +23,7 @@ __all__ = ["CANCEL", "RESUME", "CancelPayload", "ResumePayload", "cancel_payload
 
 CANCEL = "cancel"
 RESUME = "resume"
-KINDS = frozenset({CANCEL, RESUME, CHILD_MESSAGE, RETRY_MESSAGE, UNWIND_MESSAGE})
+KINDS = frozenset({CANCEL, RESUME, CHILD_MESSAGE, RETRY_MESSAGE, REVIVE_MESSAGE, UNWIND_MESSAGE})
 
 
 class CancelPayload(msgspec.Struct):

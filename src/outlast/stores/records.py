@@ -57,7 +57,7 @@ LOST_MESSAGE = "lost"
 """Kind of the message that says a task's attempt is lost, payload `null`. Its id is `key#attempt` too: one of the two
 comes."""
 
-REOPENING = {"unwind": RunStatus.COMPLETED, "retry": RunStatus.FAILED}
+REOPENING = {"unwind": RunStatus.COMPLETED, "retry": RunStatus.FAILED, "revive": RunStatus.CANCELLED}
 """Kinds of message that an ended run of this status still takes: it is live and due again, and whoever claims it writes
 the `RunReopened`. Every other message to an ended run is `ended`."""
 

@@ -1,4 +1,4 @@
-"""Entries by who does not own the run: `retry`, under the row's lock, and the two doors out of an end."""
+"""Entries by who does not own the run: `retry`, under the row's lock, and the doors out of an end."""
 
 from __future__ import annotations
 
@@ -156,6 +156,17 @@ async def test_a_failed_run_takes_the_call_to_go_on(store: Store, worker: str):
     await land(store, worker, entry("r", 2, consumed=(1,), row=reopening))
     row = await row_of(store, "r")
     assert (row.status, row.owner, row.finished_at) == (RunStatus.RUNNING, worker, None)
+
+
+# SPEC R10
+async def test_a_cancelled_run_is_revived(store: Store, worker: str):
+    """The message `revive` makes a cancelled run live and due, and no other."""
+    await own(store, worker, "r", "failed")
+    await land(store, worker, end("r", status=RunStatus.CANCELLED), end("failed", status=FAILED))
+    assert (await store.send("r", message("u", "revive"))).verdict == "sent"
+    assert (await store.send("failed", message("u", "revive"))).verdict == "ended"
+    assert (await row_of(store, "r")).live
+    assert await claim(store, worker) == ["r"]
 
 
 @pytest.mark.parametrize("status", [FAILED, RunStatus.CANCELLED, RunStatus.COMPENSATED])

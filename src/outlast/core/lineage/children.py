@@ -31,16 +31,16 @@ from outlast.core.states import RunStatus
 __all__ = [
     "CHILD_MESSAGE",
     "RETRY_MESSAGE",
+    "REVIVE_MESSAGE",
     "STATUS_OF",
     "UNWIND_MESSAGE",
     "ChildEnd",
     "Reopen",
-    "cancel_message_id",
     "child_trace",
     "end_message_id",
     "find_answer_key",
     "judge_end",
-    "reopen_message_id",
+    "message_id",
     "tell_end",
 ]
 
@@ -48,6 +48,8 @@ CHILD_MESSAGE = "child"
 """Kind of the message that tells a parent how a child ended."""
 RETRY_MESSAGE = "retry"
 """Kind of the message that tells a failed child to go on, since its parent does."""
+REVIVE_MESSAGE = "revive"
+"""The same for one that was cancelled, as those in flight are when their parent fails."""
 UNWIND_MESSAGE = "unwind"
 """Kind of the message that tells a completed child to undo what it did."""
 
@@ -77,20 +79,15 @@ class ChildEnd(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class Reopen(msgspec.Struct, frozen=True):
-    """What a `RETRY_MESSAGE` and an `UNWIND_MESSAGE` say."""
+    """What a message says that reopens a run."""
 
     key: str
     """The step of the parent that waits for the new end."""
 
 
-def cancel_message_id(uid: str, key: str) -> str:
-    """Id of the message by which this run cancels the child of that step."""
-    return f"{uid}:{key}:cancel"
-
-
-def reopen_message_id(uid: str, key: str, attempt: int) -> str:
-    """Id of the message by which this run reopens the child of that step."""
-    return f"{uid}:{key}:{attempt}"
+def message_id(uid: str, key: str, attempt: int, kind: str) -> str:
+    """Id of a message by which this run tells the child of that step something: once for each attempt."""
+    return f"{uid}:{key}:{attempt}:{kind}"
 
 
 def end_message_id(uid: str, ends: int) -> str:
@@ -112,9 +109,9 @@ def find_answer_key(started: RunStarted, events: list[Event]) -> str:
     return started.parent_key
 
 
-def tell_end(started: RunStarted, key: str, end: RunOutcome, *, undoable: bool) -> bytes:
-    """The message to the parent, for the last entry of a child."""
-    told = ChildEnd(
+def tell_end(started: RunStarted, key: str, end: RunOutcome, *, undoable: bool) -> ChildEnd:
+    """What the parent is told of a child's end."""
+    return ChildEnd(
         key,
         STATUS_OF[type(end)],
         output=end.output if isinstance(end, RunCompleted) else NOTHING,
@@ -123,7 +120,6 @@ def tell_end(started: RunStarted, key: str, end: RunOutcome, *, undoable: bool) 
         id=started.id,
         undoable=undoable,
     )
-    return msgspec.json.encode(told)
 
 
 def judge_end(

@@ -16,14 +16,14 @@ from outlast.core.keys import child_uid
 from outlast.core.lineage.children import (
     CHILD_MESSAGE,
     RETRY_MESSAGE,
+    REVIVE_MESSAGE,
     UNWIND_MESSAGE,
     ChildEnd,
     Reopen,
-    cancel_message_id,
     child_trace,
     end_message_id,
     judge_end,
-    reopen_message_id,
+    message_id,
     tell_end,
 )
 from outlast.engine.ids import new_mark, new_seed
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from outlast.engine.hot import HotRun
     from outlast.stores.store import Message
 
-__all__ = ["cancel_child", "read_end", "reopen_child", "signal_child", "start_child", "tell_parent"]
+__all__ = ["cancel_child", "read_end", "reopen_child", "settle_end", "signal_child", "start_child", "tell_parent"]
 
 SIGNAL_MESSAGE = "signal"
 """Kind of the message that carries a signal."""
@@ -93,18 +93,19 @@ def _merge(inherited: msgspec.Raw, own: Any) -> msgspec.Raw:
     return msgspec.Raw(msgspec.json.encode({**(msgspec.json.decode(inherited) or {}), **own}))
 
 
-def reopen_child(run: HotRun, pending: PendingStep, attempt: int) -> Send:
-    """Tell a child that ended to undo what it did, or, with a retry of its parent's, to go on."""
+def reopen_child(run: HotRun, pending: PendingStep, attempt: int) -> list[Send]:
+    """Tell a child that ended to undo what it did, or, with a retry of its parent's, to go on, however it ended."""
     key, compensates = pending.key, pending.call.compensates
-    kind = UNWIND_MESSAGE if compensates else RETRY_MESSAGE
-    payload = msgspec.json.encode(Reopen(key))
-    message = NewMessage(reopen_message_id(run.uid, key, attempt), kind, payload)
-    return Send(child_uid(run.uid, compensates or key), message)
+    payload, to = msgspec.json.encode(Reopen(key)), child_uid(run.uid, compensates or key)
+    kinds = (UNWIND_MESSAGE,) if compensates else (RETRY_MESSAGE, REVIVE_MESSAGE)
+    return [Send(to, NewMessage(message_id(run.uid, key, attempt, kind), kind, payload)) for kind in kinds]
 
 
 def cancel_child(run: HotRun, key: str, kind: str, payload: bytes) -> Send:
     """Ask the child of this step to stop, however often this is sent. `kind` and `payload` are those of a cancel."""
-    return Send(child_uid(run.uid, key), NewMessage(cancel_message_id(run.uid, key), kind, payload))
+    step = run.steps.get(key)
+    attempt = run.steps.unsettled.get(key, 1) if step is None else step.attempt
+    return Send(child_uid(run.uid, key), NewMessage(message_id(run.uid, key, attempt, kind), kind, payload))
 
 
 def signal_child(run: HotRun, command: ChildSignalled) -> Send:
@@ -116,16 +117,20 @@ def signal_child(run: HotRun, command: ChildSignalled) -> Send:
 def tell_parent(run: HotRun, end: RunOutcome, *, undoable: bool) -> Send:
     """How the run ended, for its parent."""
     assert run.started is not None
-    payload = tell_end(run.started, run.answer_key, end, undoable=undoable)
+    payload = msgspec.json.encode(tell_end(run.started, run.answer_key, end, undoable=undoable))
     return Send(run.started.parent, NewMessage(end_message_id(run.uid, run.ends + 1), CHILD_MESSAGE, payload))
 
 
 def read_end(run: HotRun, message: Message) -> StepSucceeded | StepFailed:
     """What a child's message is to the run that is its parent."""
     end = msgspec.json.decode(message.payload, type=ChildEnd)
+    return settle_end(run, end, message.id, message.sent_at)
+
+
+def settle_end(run: HotRun, end: ChildEnd, message: str, at: int) -> StepSucceeded | StepFailed:
+    """What a child's end is to the run that is its parent."""
     step = run.steps.get(end.key)
     attempt = run.steps.unsettled.get(end.key, 1) if step is None else step.attempt
     kind = "child" if step is None else step.kind
     error = encode_error(RunCancelled(end.id, end.reason or ""))
-    at = max(message.sent_at, run.last_at)
-    return judge_end(end, kind, error, at=at, attempt=attempt, message=message.id)
+    return judge_end(end, kind, error, at=max(at, run.last_at), attempt=attempt, message=message)

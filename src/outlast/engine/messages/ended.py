@@ -1,0 +1,70 @@
+"""Children that ended before a retry of their parent, and cannot be reopened by it. Layer: engine.
+
+A child completes while its parent is failing, and nobody hears of it; then the parent is retried, and its body asks for
+the same child. What always holds: such a step gets the outcome that its run had; it is never left to wait for a message
+that was sent long ago.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, cast
+
+from outlast.core.events import OUTCOMES, EffectKept, Event, RunOutcome, RunStarted, StepStarted, UndoRegistered
+from outlast.core.keys import child_uid
+from outlast.core.lineage.children import end_message_id, tell_end
+from outlast.core.states import RunStatus
+from outlast.engine.messages.children import settle_end
+from outlast.errors import StoreError
+from outlast.stores.store import RunRow
+
+if TYPE_CHECKING:
+    from outlast.engine.hot import HotRun
+
+__all__ = ["look_for_ended_children"]
+
+PAGE = 1000
+
+
+async def look_for_ended_children(run: HotRun) -> None:
+    """Give the run the outcomes of those of its children that tell nothing any more."""
+    for key in [key for key, step in run.steps.items() if step.kind == "child" and step.is_begun]:
+        try:
+            row = await run.home.store.find_uid(child_uid(run.uid, key))
+            if row is None or row.live or row.status in {RunStatus.FAILED, RunStatus.CANCELLED}:
+                continue  # it will tell; or it has ended since, and its message is under way
+            events = await _read(run, row)
+        except StoreError:
+            return  # the next load looks again
+        step = run.steps.get(key)
+        if not run.is_dropped and step is not None and step.is_begun and type(events[-1]) in OUTCOMES:
+            ends = [event for event in events if type(event) in OUTCOMES]
+            told = tell_end(_started(events), key, cast(RunOutcome, ends[-1]), undoable=_is_undoable(events))
+            run.take(settle_end(run, told, f"{end_message_id(row.uid, len(ends))}:{step.attempt}", run.now_us()))
+
+
+async def _read(run: HotRun, row: RunRow) -> list[Event]:
+    events: list[Event] = []
+    after = -1
+    while True:
+        entries = await run.home.store.read_journal(row.uid, after=after, limit=PAGE)
+        for entry in entries:
+            events += run.home.payloads.decode_events(row.uid, entry.events)
+        if len(entries) < PAGE:
+            return events
+        after = entries[-1].seq
+
+
+def _started(events: list[Event]) -> RunStarted:
+    started = events[0]
+    assert isinstance(started, RunStarted)
+    return started
+
+
+def _is_undoable(events: list[Event]) -> bool:
+    kept = {event.key for event in events if isinstance(event, EffectKept)}
+    undoable = {
+        event.key
+        for event in events
+        if isinstance(event, UndoRegistered) or (isinstance(event, StepStarted) and event.undo)
+    }
+    return bool(undoable - kept)
