@@ -40,7 +40,7 @@ async def race(tmp_path, rounds: int) -> dict[str, int]:
             except RunCancelled:
                 end = "cancelled"
             info = await outside.status()
-            kinds = [item.kind for item in await outside.timeline()]
+            kinds = [str(item.kind) for item in await outside.timeline()]
             assert info.status == end
             assert kinds.count("completed") + kinds.count("cancelled") - ("cancelled" in kinds[:-1]) == 1
             if not heard:
