@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import keyword
 import sys
 from collections.abc import Sequence
 from importlib.metadata import PackageNotFoundError, version
@@ -23,6 +24,10 @@ COMMANDS = {
     "dev": "serving",
     "runs": "runs",
     "show": "show",
+    "timeline": "journals",
+    "events": "journals",
+    "export": "journals",
+    "import": "journals",
     "retry": "steering",
     "cancel": "steering",
     "resume": "steering",
@@ -50,7 +55,8 @@ class _Commands(click.Group):
         module = COMMANDS.get(cmd_name)
         if module is None:
             return None
-        command = getattr(importlib.import_module(f"outlast.cli.{module}"), cmd_name)
+        name = f"{cmd_name}_" if keyword.iskeyword(cmd_name) else cmd_name
+        command = getattr(importlib.import_module(f"outlast.cli.{module}"), name)
         assert isinstance(command, click.Command)
         return command
 

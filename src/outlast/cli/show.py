@@ -20,7 +20,7 @@ from outlast.core.states import RunStatus
 from outlast.core.timeline import Kind
 from outlast.run import AttemptInfo, Run, RunInfo, RunSnapshot, StepSummary, TimelineItem
 
-__all__ = ["show"]
+__all__ = ["show", "show_moment", "show_timeline"]
 
 
 @click.command()
@@ -40,9 +40,9 @@ def show(settings: Settings, /, run_id: str, *, timeline: bool, moment: int | da
         async with app:
             run = await app.get_run(run_id)
             if timeline:
-                _show_timeline(output, await run.timeline())
+                show_timeline(output, await run.timeline())
             elif moment is not None:
-                _show_moment(output, await run.state_at(moment))
+                show_moment(output, await run.state_at(moment))
             else:
                 await _show_run(output, run)
 
@@ -149,13 +149,15 @@ def _show_error(output: Output, title: str, error: ErrorRecord) -> None:
 # --- the past ---------------------------------------------------------------------------------------------------------
 
 
-def _show_timeline(output: Output, items: list[TimelineItem]) -> None:
+def show_timeline(output: Output, items: list[TimelineItem]) -> None:
+    """All items, one a line."""
     for item in items:
         output.emit(item)
         output.say(f"{item.seq:>4}  {show_instant(item.at)}  {tell_item(item)}")
 
 
-def _show_moment(output: Output, then: RunSnapshot) -> None:
+def show_moment(output: Output, then: RunSnapshot) -> None:
+    """The run as it was."""
     output.emit(then)
     if then.seq < 0:
         output.say("Before the run's first event there is nothing to show.")
