@@ -12,7 +12,6 @@ import os
 from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Coroutine, Iterable, MutableMapping
 from concurrent.futures import Executor
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
-from datetime import datetime
 from typing import TYPE_CHECKING, Any, Self, TypeAlias, TypeVar, TypeVarTuple, Unpack, overload
 
 from outlast.authoring.module import Module
@@ -21,6 +20,7 @@ from outlast.core.durations import Duration, parse_duration
 from outlast.core.keys import check_name
 from outlast.core.loop.refusals import is_in_loop, refuse_in_body
 from outlast.engine.engine import Engine
+from outlast.engine.tasks.queues import QueueSettings
 from outlast.engine.worker import Worker, WorkerSettings
 from outlast.errors import (
     AppNotOpen,
@@ -32,18 +32,16 @@ from outlast.errors import (
 )
 from outlast.payloads import Codec, Payloads
 from outlast.run.definitions import Definitions
-from outlast.run.describing import describe_work, describe_worker, summarize_run
+from outlast.run.describing import describe_work
 from outlast.run.handle import Run
+from outlast.run.lists import Lists
 from outlast.run.options import (
-    Attributes,
     StartOptions,
-    check_ended,
-    check_query,
+    check_queue,
     check_start,
     check_worker,
-    cursor_of,
 )
-from outlast.run.records import RunPage, WorkerInfo, WorkSummary
+from outlast.run.records import WorkSummary
 from outlast.stores.open import open_store
 from outlast.telemetry.logs import ENGINE
 from outlast.telemetry.observer import Observers
@@ -64,11 +62,10 @@ AsgiApp: TypeAlias = Callable[
 
 DEFAULT_URL = "sqlite:///outlast.db"
 YES = frozenset({"1", "true", "yes", "on"})
-PRUNE_AT_ONCE = 500
 MAX_HOT = 10_000
 
 
-class Outlast(Module, Definitions):
+class Outlast(Lists, Module, Definitions):
     """One app, on one store. See the module's docstring; `async with app:` opens it."""
 
     def __init__(self, url: str | None = None, *, dev: bool | None = None, codecs: Iterable[Codec] = ()) -> None:
@@ -81,6 +78,7 @@ class Outlast(Module, Definitions):
         self.url = url if url is not None else os.environ.get("OUTLAST_URL") or DEFAULT_URL
         self.dev = dev if dev is not None else os.environ.get("OUTLAST_DEV", "").lower() in YES
         self._executors: dict[str, Executor] = {}
+        self._queues: dict[str, QueueSettings] = {}
         self._store = open_store(self.url)
         self._observers = Observers()
         self.codecs = tuple(codecs)
@@ -96,6 +94,13 @@ class Outlast(Module, Definitions):
         if not isinstance(executor, Executor):  # pyright: ignore[reportUnnecessaryIsInstance]
             raise InvalidSetting(f"executor {name!r}", executor, "a concurrent.futures.Executor")
         self._executors[name] = executor
+
+    def queue(self, name: str, *, lease: Duration = "60s") -> None:
+        """Say how the steps of this queue are treated by the workers of this app.
+
+        `lease`: when the worker of a step says nothing for so long, the step is taken for lost, and tried again.
+        """
+        self._queues[check_name("queue", name)] = check_queue(lease=lease)
 
     # --- opening ------------------------------------------------------------------------------------------------------
 
@@ -142,6 +147,7 @@ class Outlast(Module, Definitions):
             log=ENGINE,
             observers=self._observers,
             payloads=self._payloads,
+            queues=self._queues,
         )
 
     def _forget_unused(self) -> None:
@@ -202,62 +208,6 @@ class Outlast(Module, Definitions):
             fix = "Declare it with @app.workflow, or app.include() its module."
             raise InvalidDefinition("The workflow is not one of this app", repr(workflow.name), fix)
         return workflow
-
-    # --- lists and retention ------------------------------------------------------------------------------------------
-
-    async def runs(
-        self,
-        *,
-        workflow: str | Workflow[..., Any] | None = None,
-        status: str | Iterable[str] | None = None,
-        waiting_on: str | None = None,
-        user: str | None = None,
-        parent: str | None = None,
-        created_from: datetime | None = None,
-        created_until: datetime | None = None,
-        attributes: Attributes | None = None,
-        after: str | None = None,
-        limit: int = 50,
-    ) -> RunPage:
-        """Runs that fit all filters, newest first; the next page is `app.runs(…, after=page.next)`.
-
-        `waiting_on` may end with `*`; `parent` is a uid; `created_until` is exclusive; of the `attributes` named, all
-        must be equal. It reads rows: a hot run is `running` there.
-        """
-        engine = self._here("app.runs()")
-        query = check_query(
-            workflow=workflow.name if isinstance(workflow, Workflow) else workflow,
-            status=status,
-            waiting_on=waiting_on,
-            user=user,
-            parent=parent,
-            created_from=created_from,
-            created_until=created_until,
-            attributes=attributes,
-            after=after,
-            limit=limit,
-        )
-        rows = await engine.store.list_runs(query)
-        page = rows[:limit]
-        return RunPage(tuple(map(summarize_run, page)), cursor_of(page[-1]) if len(rows) > limit else None)
-
-    async def prune(self, older_than: Duration, statuses: str | Iterable[str] | None = None) -> int:
-        """Delete runs that ended longer ago than this, of these statuses or all; gives how many.
-
-        In batches, each a short transaction of its own: other work goes on between.
-        """
-        store = self._here("app.prune()").store
-        ended, age_us = check_ended(statuses), parse_duration(older_than)
-        before, count = await store.now() - age_us, 0
-        while deleted := await store.prune(ended, before, PRUNE_AT_ONCE):
-            count += deleted
-        return count
-
-    async def workers(self) -> list[WorkerInfo]:
-        """The workers of this store: those that are alive, and those nobody has taken over from yet."""
-        store = self._here("app.workers()").store
-        now_us = await store.now()
-        return [describe_worker(row, now_us) for row in await store.list_workers()]
 
     # --- working ------------------------------------------------------------------------------------------------------
 

@@ -37,7 +37,7 @@ from outlast.core.machine import Machine
 from outlast.core.reopening import splice
 from outlast.core.replay import Replay
 from outlast.core.states import RunStatus, is_ended
-from outlast.stores.store import Entry, RunQuery, RunRow, Store
+from outlast.stores.store import Entry, RunQuery, RunRow, Store, TaskRow
 from tests.crash.ledger import Mark
 
 __all__ = ["Journal", "Problem", "check_store"]
@@ -68,7 +68,10 @@ async def check_store(
     for row in await _list_rows(store):
         journal = journals[row.uid] = await _read(store, row.uid)
         found = [*check_shape(journal), *check_steps(journal), *check_timers(journal)]
-        found += [*check_row(row, journal, are_parked=are_parked), *check_is_kept(row, workers)]
+        found += [
+            *check_row(row, journal, are_parked=are_parked),
+            *check_is_kept(row, workers, await store.list_tasks(row.uid)),
+        ]
         if registry is not None and not found:
             found += check_replay(journal, registry)
         problems += [Problem(row.uid, text) for text in found]
@@ -180,8 +183,9 @@ def check_row(row: RunRow, journal: Journal, *, are_parked: bool) -> Iterator[st
         yield f"it has ended, and its row has {row.waiting_on=} {row.wake_at=} {row.owner=}"
 
 
-def check_is_kept(row: RunRow, workers: set[str]) -> Iterator[str]:
-    """A run that has not ended is owned by somebody, or due, or suspended with its reason."""
+def check_is_kept(row: RunRow, workers: set[str], tasks: Sequence[TaskRow]) -> Iterator[str]:
+    """A run that has not ended is owned by somebody, or due, or has a queued step out, or is suspended with its
+    reason."""
     if not row.live:
         return
     if row.owner is not None:
@@ -189,7 +193,7 @@ def check_is_kept(row: RunRow, workers: set[str]) -> Iterator[str]:
             yield f"its owner {row.owner} is not there"
         if row.wake_at is not None:
             yield "it is owned, and due as well"
-    elif row.wake_at is None and row.status is not RunStatus.SUSPENDED:
+    elif row.wake_at is None and row.status is not RunStatus.SUSPENDED and not tasks:
         yield "nobody owns it and nothing will wake it"
 
 

@@ -24,13 +24,14 @@ from outlast.stores.sqlite import SqliteStore
 from tests.crash.clock import SharedClock
 from tests.crash.ledger import Ledger
 
-__all__ = ["MIX", "Start", "accepted_outputs", "flows", "make_app"]
+__all__ = ["MIX", "QUEUE", "Start", "accepted_outputs", "flows", "make_app"]
 
 Start = tuple[str, list[Any]]
 """A workflow's name and its input."""
 
 flows = Module("crash")
 RETRIES = 500
+QUEUE = "gpu"
 _ledger: Ledger
 _folder: Path
 
@@ -54,6 +55,15 @@ def _pace() -> float:
 async def act(tag: str) -> str:
     with _ledger.effect():
         await asyncio.sleep(_pace())
+    return f"{tag}!"
+
+
+@flows.step(retries=RETRIES, backoff=0.01)
+async def act_and_tell(tag: str) -> str:
+    """Says how far it is."""
+    with _ledger.effect():
+        current_step().heartbeat(tag)
+        await asyncio.sleep(0.05)
     return f"{tag}!"
 
 
@@ -172,6 +182,19 @@ async def guarded(ctx: Context, seconds: float) -> list[str]:
 
 
 @flows.workflow
+async def queued(ctx: Context, width: int) -> list[str]:
+    """Steps that go by way of a queue: side by side, failing, and one that must not happen twice."""
+    acts = [act.options(queue=QUEUE)(f"q{number}") for number in range(width)]
+    others = [step.options(queue=QUEUE)(tag) for step, tag in ((act_in_thread, "qt"), (act_and_tell, "qh"))]
+    done = await asyncio.gather(*acts, *others, flaky.options(queue=QUEUE)("qf", 1))
+    try:
+        got = await once.options(queue=QUEUE)("o", 0.01)
+    except StepInterrupted:
+        got = "interrupted"
+    return [*done, got]
+
+
+@flows.workflow
 async def mended(ctx: Context, tag: str) -> list[str]:
     """Fails, and goes on by `retry()` once the world was mended."""
     return [await act("before"), await fragile(tag), await act("after")]
@@ -265,6 +288,7 @@ MIX: list[Start] = [
     ("retrying", [2]),
     ("sleepy", [0.05]),
     ("guarded", [0.01]),
+    ("queued", [3]),
 ]
 
 
@@ -281,6 +305,9 @@ def accepted_outputs(workflow: str, arguments: list[Any]) -> list[Any]:
     if workflow == "graph":
         fan = ",".join(f'"{item}!"' for item in arguments[0])
         return [[f"[{fan}] b!!b!!!", "ill!"]]
+    if workflow == "queued":
+        done = [*(f"q{number}!" for number in range(arguments[0])), "qt!", "qh!", "qf!"]
+        return [[*done, got] for got in ("o!", "interrupted")]
     if workflow == "guarded":
         return [[got, "after!"] for got in ("o!", "interrupted")]
     if workflow == "family":

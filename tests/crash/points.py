@@ -20,6 +20,7 @@ from typing import Any, NamedTuple
 import outlast.engine.books
 import outlast.engine.mail
 import outlast.engine.messages.children
+import outlast.engine.tasks.outcomes
 import outlast.stores.sqlite.connection
 import outlast.stores.sqlite.migrate
 import outlast.stores.sqlite.store
@@ -35,6 +36,8 @@ from outlast.engine.hotruns import HotRuns
 from outlast.engine.loading import Loader
 from outlast.engine.starting import Starter
 from outlast.engine.stepper import Stepper
+from outlast.engine.tasks.held import HeldTask
+from outlast.engine.tasks.taking import TaskTaker
 from outlast.engine.versions.keeping import VersionKeeper
 from outlast.engine.worker import Worker
 from outlast.engine.writer import Writer
@@ -127,6 +130,16 @@ POINTS: dict[str, Point] = {
     "failed-attempt": Point(Stepper, "_failed", behind=True),
     "retry-due": Point(HotRun, "want_place"),
     "place-given": Point(HotRun, "give_place", needs="crowd"),
+    # A queued step.
+    "task-before-claim": Point(SqliteStore, "claim_tasks"),
+    "task-claimed-and-not-begun": Point(SqliteStore, "claim_tasks", behind=True),
+    "task-begun": Point(TaskTaker, "_begin", behind=True),
+    "task-without-outcome": Point(HeldTask, "_report"),
+    "task-before-completion": Point(SqliteStore, "complete_tasks"),
+    "task-completed-and-not-told": Point(SqliteStore, "complete_tasks", behind=True),
+    "task-outcome-judged": Point(outlast.engine.tasks.outcomes, "judge", behind=True),
+    "task-renewed": Point(SqliteStore, "renew_tasks", behind=True),
+    "tasks-lapsed": Point(SqliteStore, "lapse_tasks", behind=True),
     # A body.
     "in-body": Point(Machine, "feed"),
     "behind-body": Point(Machine, "feed", behind=True),

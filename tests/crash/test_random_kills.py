@@ -17,8 +17,15 @@ from tests.crash.world import Proc, World
 pytestmark = [pytest.mark.process]
 
 RUNS = 50
-MIX: list[Start] = [("chain", [60]), ("fan", [16]), ("retrying", [8]), ("sleepy", [0.6]), ("guarded", [0.5])]
-MIX.append(("graph", [[f"g{number}" for number in range(16)]]))
+MIX: list[Start] = [
+    ("chain", [60]),
+    ("fan", [16]),
+    ("retrying", [8]),
+    ("sleepy", [0.6]),
+    ("guarded", [0.5]),
+    ("queued", [9]),
+    ("graph", [[f"g{number}" for number in range(16)]]),
+]
 """Runs long enough for several kills each."""
 WORKERS = 2
 

@@ -18,7 +18,7 @@ from typing import Any
 import msgspec
 
 from outlast.engine.worker import Worker
-from tests.crash.flows import make_app
+from tests.crash.flows import QUEUE, make_app
 from tests.crash.ledger import AppendFile
 from tests.crash.points import install
 
@@ -32,6 +32,7 @@ class Settings(msgspec.Struct):
     lease: float = 2.0
     grace: float = 5.0
     concurrency: int = 200
+    queues: tuple[str, ...] = ("default", QUEUE)
     max_hot: int = 1000
     starts: list[tuple[str, list[Any], str]] = []
     """Runs to start: workflow, input, id."""
@@ -74,7 +75,11 @@ async def _work(app: Any, settings: Settings, told: AppendFile) -> None:
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
     async with app.worker(
-        lease=settings.lease, grace=settings.grace, concurrency=settings.concurrency, max_hot=settings.max_hot
+        lease=settings.lease,
+        grace=settings.grace,
+        concurrency=settings.concurrency,
+        max_hot=settings.max_hot,
+        queues=settings.queues,
     ) as worker:
         loop.add_signal_handler(signal.SIGTERM, _take_signal, stop, worker)
         told.append({"ready": os.getpid(), "worker": worker.id})

@@ -35,7 +35,7 @@ class StepOptions(TypedDict, total=False):
     heartbeat_timeout: Duration | None
     """Longest time between two calls of `current_step().heartbeat()`."""
     queue: str | None
-    """Which workers are to run it. Kept, and without effect in this release: it runs in the worker of its run."""
+    """Workers of this queue that know the function carry it out. None: the worker of its run."""
     executor: str | None
     """The `concurrent.futures.Executor` of this name runs it."""
     at_most_once: bool

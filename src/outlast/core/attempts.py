@@ -26,9 +26,11 @@ __all__ = ["OpenStep", "OpenSteps"]
 class OpenStep:
     """A step without an outcome."""
 
-    __slots__ = ("attempt", "base", "is_elsewhere", "is_waiting", "kind", "retry_at")
+    __slots__ = ("attempt", "base", "is_elsewhere", "is_waiting", "kind", "queue", "retry_at")
 
-    def __init__(self, attempt: int, base: int, *, kind: str = "step", is_elsewhere: bool = False) -> None:
+    def __init__(
+        self, attempt: int, base: int, *, kind: str = "step", is_elsewhere: bool = False, queue: str = ""
+    ) -> None:
         self.attempt = attempt
         """Number of the latest attempt on record; `base`: none yet in this budget, it waits for a place."""
         self.base = base
@@ -40,6 +42,8 @@ class OpenStep:
         self.kind = kind
         self.is_elsewhere = is_elsewhere
         """Its outcome comes as a message: it needs no place here, and keeps no run in memory."""
+        self.queue = queue
+        """Its attempts are tasks of this queue; "": they are not."""
 
     @property
     def is_begun(self) -> bool:
@@ -63,14 +67,18 @@ class OpenSteps(dict[str, OpenStep]):
         """Attempts that the body gave up and that may still end in the world, by key."""
         self.elsewhere: set[str] = set()
         """Keys of those whose end will come as a message."""
+        self.queued: set[str] = set()
+        """Keys of those among them that are tasks: one that nobody had claimed is gone without a word."""
 
-    def start(self, key: str, attempt: int, *, kind: str = "step", is_elsewhere: bool = False) -> OpenStep:
+    def start(
+        self, key: str, attempt: int, *, kind: str = "step", is_elsewhere: bool = False, queue: str = ""
+    ) -> OpenStep:
         """The body called the step. `attempt` 0: it waits for a place."""
         base = self.highest.get(key, 0) if self.highest else 0
         if attempt > base:
-            step = OpenStep(attempt, attempt - 1, kind=kind, is_elsewhere=is_elsewhere)
+            step = OpenStep(attempt, attempt - 1, kind=kind, is_elsewhere=is_elsewhere, queue=queue)
         else:
-            step = OpenStep(base, base, kind=kind, is_elsewhere=is_elsewhere)
+            step = OpenStep(base, base, kind=kind, is_elsewhere=is_elsewhere, queue=queue)
         self[key] = step
         return step
 
@@ -81,6 +89,8 @@ class OpenSteps(dict[str, OpenStep]):
             self.unsettled[key] = step.attempt
             if step.is_elsewhere:
                 self.elsewhere.add(key)
+            if step.queue:
+                self.queued.add(key)
 
     def base_of(self, key: str) -> int:
         """Attempts of this key that earlier budgets used."""
@@ -89,7 +99,7 @@ class OpenSteps(dict[str, OpenStep]):
     def apply(self, event: Event | Reopening) -> None:
         """Fold one event of a journal."""
         if type(event) is StepStarted:
-            self.start(event.key, event.attempt, kind=event.kind, is_elsewhere=event.is_elsewhere)
+            self.start(event.key, event.attempt, kind=event.kind, is_elsewhere=event.is_elsewhere, queue=event.queue)
         elif type(event) is StepSucceeded:
             self.pop(event.key, None)
         elif type(event) is StepCancelled:

@@ -125,6 +125,8 @@ class RunStarted(EventShape, frozen=True):
     attributes: msgspec.Raw = NOTHING
     due: int = 0
     """When it may begin, for a run that was started for later."""
+    priority: int = 5
+    """0 (first) to 9 (last): its queued steps have it too."""
     deadline: int | None = None
     """When it is cancelled if it has not ended (`start(timeout=…)`)."""
     parent: str = ""

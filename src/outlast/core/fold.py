@@ -144,10 +144,12 @@ class Fold:
     # --- steps --------------------------------------------------------------------------------------------------------
 
     def _take_step_started(self, event: StepStarted) -> None:
-        step = StepView(event.key, event.function, event.kind, event.arguments, event.after, event.compensates)
+        step = StepView(
+            event.key, event.function, event.kind, event.arguments, event.after, event.compensates, queue=event.queue
+        )
         base = self._bases.get(event.key, 0)
         step.attempts = max(event.attempt, base)
-        if event.attempt > base:
+        if event.attempt > base and not event.queue:
             step.status, step.began_at = StepStatus.STARTED, self.view.at
         self.view.steps[event.key] = step
 
@@ -161,8 +163,9 @@ class Fold:
     def _take_attempt_started(self, event: AttemptStarted) -> None:
         step = self._find_open(event.key)
         if step is not None:
-            step.status, step.attempts = StepStatus.STARTED, event.attempt
-            step.began_at, step.ended_at, step.retry_at, step.progress = event.at, None, None, None
+            step.status = StepStatus.PENDING if event.queue else StepStatus.STARTED
+            step.attempts, step.began_at = event.attempt, None if event.queue else event.at
+            step.ended_at = step.retry_at = step.progress = None
 
     def _take_step_succeeded(self, event: StepSucceeded) -> None:
         self.view.recoveries = 0

@@ -54,7 +54,7 @@ class Attempt(msgspec.Struct):
     after: str | None
     """Key of the step the body called before this one."""
     worker: str
-    """Who recorded it, and so ran it."""
+    """Who ran it; of a queued one that has not ended, who recorded it."""
     began_at: int
     """When it began; while that is not known, when it was recorded."""
     status: AttemptStatus = AttemptStatus.STARTED
@@ -85,8 +85,9 @@ class _Known:
         self.attempt = attempt
         self.ended: int | None = None
 
-    def end(self, number: int, at: int, status: AttemptStatus) -> None:
+    def end(self, number: int, at: int, status: AttemptStatus, worker: str = "") -> None:
         self.ended, self.attempt.ended_at, self.attempt.status = number, at, status
+        self.attempt.worker = worker or self.attempt.worker
 
 
 class _History:
@@ -106,7 +107,7 @@ class _History:
 
     def _call(self, event: StepStarted) -> None:
         self._calls[event.key] = event
-        if self._fold.view.steps[event.key].status is StepStatus.STARTED:
+        if event.queue or self._fold.view.steps[event.key].status is StepStatus.STARTED:
             self._begin(event)
 
     def _begin(self, event: StepStarted | AttemptStarted) -> None:
@@ -121,7 +122,7 @@ class _History:
     def _succeed(self, event: StepSucceeded) -> None:
         known = self.attempts.get((event.key, event.attempt))
         if known is not None:
-            known.end(self._fold.view.seq, event.at, AttemptStatus.SUCCEEDED)
+            known.end(self._fold.view.seq, event.at, AttemptStatus.SUCCEEDED, event.worker)
             known.attempt.value, known.attempt.began_at = event.value, event.began_at or known.attempt.began_at
 
     def _fail(self, event: StepFailed) -> None:
@@ -130,7 +131,8 @@ class _History:
         if known is None:
             return
         was_lost = known.attempt.status is AttemptStatus.LOST
-        known.end(self._fold.view.seq, event.at, AttemptStatus.LOST if was_lost else AttemptStatus.FAILED)
+        status = AttemptStatus.LOST if was_lost else AttemptStatus.FAILED
+        known.end(self._fold.view.seq, event.at, status, event.worker)
         known.attempt.began_at = event.began_at or known.attempt.began_at
         known.attempt.error, known.attempt.retry_at = event.error, event.retry_at
 
@@ -143,6 +145,7 @@ class _History:
         known = self.attempts.get((event.key, event.attempt))
         if known is not None:
             known.attempt.ended_at, known.attempt.error = event.at, event.error
+            known.attempt.worker = event.worker or known.attempt.worker
             known.attempt.value = event.value if event.error is None else None
 
     def _cancel(self, event: StepCancelled) -> None:

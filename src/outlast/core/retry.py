@@ -28,6 +28,7 @@ __all__ = [
     "find_retry_after",
     "fixed",
     "is_retryable",
+    "judge_failure",
 ]
 
 DEFAULT_RETRIES = 5
@@ -106,21 +107,52 @@ class RetryPolicy:
         object.__setattr__(self, "give_up_on", _selector("give_up_on=", self.give_up_on))
 
 
-def decide_retry(policy: RetryPolicy, attempt_in_budget: int, error: BaseException, random: Random) -> int | None:
+def decide_retry(
+    policy: RetryPolicy,
+    attempt_in_budget: int,
+    error: BaseException,
+    random: Random,
+    *,
+    is_wanted: bool | None = None,
+) -> int | None:
     """µs until the next attempt, or None if there is none. `attempt_in_budget` has failed; the first one is 1.
 
-    Raises InvalidDefinition where the author's own backoff or predicate raised: the step then fails with that.
+    `is_wanted` answers for the policy's selectors, of an error that was raised in another process: what is made of its
+    record may be of another class. Raises InvalidDefinition where the author's own backoff or predicate raised: the
+    step then fails with that.
     """
-    if attempt_in_budget > policy.retries or not is_retryable(error):
+    if attempt_in_budget > policy.retries:
         return None
-    if policy.give_up_on is not None and _selects("give_up_on=", policy.give_up_on, error):
-        return None
-    if policy.retry_on is not None and not _selects("retry_on=", policy.retry_on, error):
+    if not (_wants_retry(policy, error) if is_wanted is None else is_wanted):
         return None
     asked_us = find_retry_after(error)
     if asked_us is not None:
         return asked_us
     return _delay_us(policy.backoff, attempt_in_budget, error, random)
+
+
+def judge_failure(
+    policy: RetryPolicy,
+    attempt_in_budget: int,
+    error: BaseException,
+    random: Random,
+    *,
+    is_wanted: bool | None = None,
+) -> tuple[int | None, BaseException]:
+    """As `decide_retry`, with what the step has failed with: the error, or that the author's own rules are broken."""
+    try:
+        return decide_retry(policy, attempt_in_budget, error, random, is_wanted=is_wanted), error
+    except Exception as broken:  # noqa: BLE001 - the author's own backoff or predicate
+        return None, broken
+
+
+def _wants_retry(policy: RetryPolicy, error: BaseException) -> bool:
+    """Whether the error is one to try again for, were there attempts without end."""
+    if not is_retryable(error):
+        return False
+    if policy.give_up_on is not None and _selects("give_up_on=", policy.give_up_on, error):
+        return False
+    return policy.retry_on is None or _selects("retry_on=", policy.retry_on, error)
 
 
 def _delay_us(backoff: object, attempt: int, error: BaseException, random: Random) -> int:

@@ -44,6 +44,8 @@ class StepSucceeded(EventShape, frozen=True):
     """Id of the message that told of it; "" for an attempt that executed with its run."""
     undoable: bool = False
     """Of a child that completed: it has done what can be undone."""
+    worker: str = ""
+    """Who ran it; "" for who wrote it down."""
 
 
 class StepFailed(EventShape, frozen=True):
@@ -58,6 +60,8 @@ class StepFailed(EventShape, frozen=True):
     retry_at: int | None = None
     message: str = ""
     """As in `StepSucceeded`."""
+    worker: str = ""
+    """As in `StepSucceeded`."""
 
 
 class StepSettled(EventShape, frozen=True):
@@ -69,6 +73,8 @@ class StepSettled(EventShape, frozen=True):
     value: msgspec.Raw = NOTHING
     error: ErrorRecord | None = None
     undoable: bool = False
+    """As in `StepSucceeded`."""
+    worker: str = ""
     """As in `StepSucceeded`."""
 
 
@@ -164,6 +170,8 @@ class AttemptStarted(EventShape, frozen=True):
     at: int
     key: str
     attempt: int
+    queue: str = ""
+    """As in `StepStarted`, whose queue all attempts of the step go to."""
 
 
 class StepProgressed(EventShape, frozen=True):

@@ -163,7 +163,7 @@ class Timeline:
             self._fold.apply(event, entry.at)
             view = self._fold.view
             kind, fields = _TELLERS[type(event)](event)
-            if type(event) is StepStarted and view.steps[event.key].status is StepStatus.PENDING:
+            if type(event) in {StepStarted, AttemptStarted} and _is_pending(view, fields["step"]):
                 kind = Kind.PENDING
             elif type(event) is TimerFired and event.timer in sleeps:
                 kind = Kind.SLEPT
@@ -209,10 +209,16 @@ _TELLERS: dict[type, Callable[[Any], tuple[Kind, dict[str, Any]]]] = {
     RunStarted: lambda event: (Kind.QUEUED, {"value": event.input}),
     StepStarted: lambda event: (
         Kind.STARTED,
-        {"step": event.key, "attempt": event.attempt, "value": event.arguments, "name": event.function},
+        {
+            "step": event.key,
+            "attempt": event.attempt,
+            "value": event.arguments,
+            "name": event.function,
+            "detail": _of_queue(event),
+        },
     ),
     StepReused: lambda event: (Kind.REUSED, {"step": event.key, "value": event.arguments, "name": event.function}),
-    AttemptStarted: lambda event: (Kind.STARTED, _of_attempt(event)),
+    AttemptStarted: lambda event: (Kind.STARTED, {**_of_attempt(event), "detail": _of_queue(event)}),
     StepProgressed: lambda event: (Kind.PROGRESSED, {**_of_attempt(event), "value": event.progress}),
     StepSucceeded: lambda event: (Kind.SUCCEEDED, {**_of_attempt(event), "value": event.value}),
     StepFailed: lambda event: (
@@ -281,6 +287,16 @@ _TELLERS: dict[type, Callable[[Any], tuple[Kind, dict[str, Any]]]] = {
         {"name": event.reason, "error": event.error, "detail": "\n".join(event.failed)},
     ),
 }
+
+
+def _is_pending(view: RunView, key: str) -> bool:
+    """Whether the step waits for a place, here or in its queue."""
+    step = view.steps.get(key)
+    return step is not None and step.status is StepStatus.PENDING
+
+
+def _of_queue(event: StepStarted | AttemptStarted) -> str:
+    return f"queue {event.queue}" if event.queue else ""
 
 
 def _of_attempt(event: Any) -> dict[str, Any]:

@@ -44,6 +44,9 @@ class StepView(msgspec.Struct):
     """What the latest attempt last said of itself."""
     is_undone: bool = False
     """What it did was undone since."""
+    queue: str = ""
+    """Its attempts are sent to the workers of this queue. The journal hears of one only when it has ended: until then
+    it is pending."""
 
     @property
     def duration_us(self) -> int | None:
@@ -117,7 +120,7 @@ class RunView(msgspec.Struct):
             return suspension_text(self.suspension.code, self.suspension.detail)
         if self.status not in {RunStatus.RUNNING, RunStatus.SUSPENDED, RunStatus.COMPENSATING}:
             return ""
-        steps = ((step.kind, step.key) for step in self.steps.values() if step.is_open)
+        steps = ((step.kind, step.key, step.queue) for step in self.steps.values() if step.is_open)
         return waiting_text(steps, self.waits.values(), self.sleeps.values())
 
     def settle_status(self) -> None:
@@ -134,17 +137,19 @@ def suspension_text(code: str, detail: str) -> str:
     return f"{code} {detail}" if code in {"FUNCTION_NOT_FOUND", "KEY_NOT_FOUND"} and detail else code
 
 
-def waiting_text(steps: Iterable[tuple[str, str]], waits: Iterable[OpenWait], sleeps: Iterable[int]) -> str:
+def waiting_text(steps: Iterable[tuple[str, str, str]], waits: Iterable[OpenWait], sleeps: Iterable[int]) -> str:
     """What a run waits for, in the words of its row.
 
-    The first of its open steps, by kind and key in the order of their calls (`step charge`, `child refund#1`), else its
-    first gate or approval (`approval ship it?`), else its first signal (`signal paid`), else its earliest sleep (`sleep
-    until 2026-07-01T12:00:00Z`), else `timer`: plain asyncio, of which the journal does not say how long. So a filter
-    finds runs by prefix, `sleep *`.
+    The first of its open steps, by kind, key and queue in the order of their calls (`step charge`, `step charge on
+    queue gpu`, `child refund#1`), else its first gate or approval (`approval ship it?`), else its first signal (`signal
+    paid`), else its earliest sleep (`sleep until 2026-07-01T12:00:00Z`), else `timer`: plain asyncio, of which the
+    journal does not say how long. So a filter finds runs by prefix, `sleep *`.
     """
     step = next(iter(steps), None)
     if step is not None:
-        return f"{'child' if step[0] in ELSEWHERE else 'step'} {step[1]}"
+        kind, key, queue = step
+        where = f" on queue {queue}" if queue else ""
+        return f"{'child' if kind in ELSEWHERE else 'step'} {key}{where}"
     wait = wait_text(waits)
     if wait:
         return wait

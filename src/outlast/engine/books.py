@@ -30,6 +30,7 @@ from outlast.core.events import (
 from outlast.core.lineage.children import find_answer_key
 from outlast.core.reopening import UNWIND, Reopening, splice
 from outlast.core.view import suspension_text
+from outlast.engine.tasks.outcomes import Arrival
 from outlast.errors import StepInterrupted, StepLeaseExpired
 from outlast.telemetry.logs import fields
 
@@ -41,9 +42,11 @@ if TYPE_CHECKING:
     from outlast.engine.draft import Draft
     from outlast.engine.hot import HotRun
 
-__all__ = ["judge_open", "open_books", "settle_overdue"]
+__all__ = ["judge_open", "lose_queued", "open_books", "settle_overdue"]
 
-ATTEMPT_EVENTS = (AttemptStarted, StepSucceeded, StepFailed)
+ATTEMPT_EVENTS = (AttemptStarted, StepSucceeded, StepFailed, Arrival)
+LOST = "run %s: step %s was given up, and lost with its worker: it counts as failed"
+OVERDUE = "run %s: step %s was given up and does not end: the run is undone without waiting"
 MESSAGES = frozenset({CancelRequested, RunResumed, RunReopened, StepSucceeded, StepFailed})
 """Events that may have come as a message, whose id must not count twice."""
 
@@ -90,10 +93,12 @@ def _note_ends(raw: Sequence[Event], run: HotRun) -> None:
             run.ends += 1
 
 
-def judge_open(run: HotRun, machine: Machine, draft: Draft) -> None:
-    """Attempts on record without outcome that do not execute here are lost: another is due, or the step has failed."""
+def judge_open(run: HotRun, machine: Machine, draft: Draft, gone: Container[tuple[str, int]] = ()) -> None:
+    """Attempts on record without outcome that do not execute here are lost: another is due, or the step has failed.
+
+    Of the queued ones, those that are `gone`: neither a task nor a message (PROTOCOL F17)."""
     here = run.running | {event.key for event in run.queue if isinstance(event, ATTEMPT_EVENTS)}
-    _settle_lost(run, here)
+    _settle_lost(run, here, gone)
     for key, step in list(run.steps.items()):
         pending = machine.pending.get(key)
         if key in here or pending is None:  # its outcome has arrived; or the body gives it up in what comes next
@@ -107,33 +112,48 @@ def judge_open(run: HotRun, machine: Machine, draft: Draft) -> None:
             run.retry_later(key, step.retry_at)
         elif not step.is_begun:
             run.want_place(key)
-        else:
-            now = run.now_us()
-            draft.events.append(StepLost(now, key, step.attempt))
-            step.is_waiting = True
-            failure = _judge_lost(run, pending, step)
-            if failure is None:
-                run.want_place(key)
-            else:
-                run.queue.append(StepFailed(now, key, step.attempt, encode_error(failure)))
+        elif not step.queue or (key, step.attempt) in gone:
+            _lose(run, pending, step, draft)
 
 
-def _settle_lost(run: HotRun, here: Container[str]) -> None:
-    """Attempts that the body had given up, and that were lost with their worker: whether they had their effect, nobody
-    knows, and nobody will. Children still tell."""
-    _settle_as_failed(run, here, "run %s: step %s was given up, and lost with its worker: it counts as failed")
+def lose_queued(run: HotRun, machine: Machine, draft: Draft, lost: StepLost) -> None:
+    """A message says that a queued attempt is lost."""
+    step, pending = run.steps.get(lost.key), machine.pending.get(lost.key)
+    if run.steps.unsettled.get(lost.key) == lost.attempt:
+        _settle_as_failed(run, lost.key, lost.attempt, LOST)
+    elif step is not None and step.is_begun and step.attempt == lost.attempt and pending is not None:
+        _lose(run, pending, step, draft)
+
+
+def _lose(run: HotRun, pending: PendingStep, step: OpenStep, draft: Draft) -> None:
+    now = run.now_us()
+    draft.events.append(StepLost(now, pending.key, step.attempt))
+    step.is_waiting = True
+    failure = _judge_lost(run, pending, step)
+    if failure is None:
+        run.want_place(pending.key)
+    else:
+        run.queue.append(StepFailed(now, pending.key, step.attempt, encode_error(failure)))
+
+
+def _settle_lost(run: HotRun, here: Container[str], gone: Container[tuple[str, int]]) -> None:
+    """Attempts that the body had given up, and that were lost: whether they had their effect, nobody knows, and nobody
+    will. Children still tell, and so do tasks that are there."""
+    for key, attempt in run.steps.unsettled.items():
+        if key not in here and (key not in run.steps.elsewhere or (key, attempt) in gone):
+            _settle_as_failed(run, key, attempt, LOST)
 
 
 def settle_overdue(run: HotRun) -> None:
-    """An unwind has waited long enough for attempts that the body had given up."""
-    _settle_as_failed(run, (), "run %s: step %s was given up and does not end: the run is undone without waiting")
-
-
-def _settle_as_failed(run: HotRun, but: Container[str], text: str) -> None:
+    """An unwind has waited long enough for attempts that the body had given up. Children are waited for."""
     for key, attempt in run.steps.unsettled.items():
-        if key not in but and key not in run.steps.elsewhere:
-            run.home.log.warning(text, run.name, key, extra=fields(run.started, key, attempt))
-            run.queue.append(StepFailed(run.now_us(), key, attempt, encode_error(StepInterrupted(key))))
+        if key not in run.steps.elsewhere or key in run.steps.queued:
+            _settle_as_failed(run, key, attempt, OVERDUE)
+
+
+def _settle_as_failed(run: HotRun, key: str, attempt: int, text: str) -> None:
+    run.home.log.warning(text, run.name, key, extra=fields(run.started, key, attempt))
+    run.queue.append(StepFailed(run.now_us(), key, attempt, encode_error(StepInterrupted(key))))
 
 
 def _judge_lost(run: HotRun, pending: PendingStep, step: OpenStep) -> Exception | None:

@@ -36,7 +36,8 @@ from outlast.core.states import RunStatus
 from outlast.engine.mail import CANCEL, cancel_payload
 from outlast.engine.messages import children
 from outlast.engine.messages.ended import look_for_ended_children
-from outlast.stores.store import Effects, NewRun, Progress, Release, RowChange, Send
+from outlast.engine.tasks.wire import new_task, queue_of
+from outlast.stores.store import Effects, NewRun, NewTask, Progress, Release, RowChange, Send
 
 if TYPE_CHECKING:
     from outlast.core.calls import PendingStep
@@ -54,7 +55,7 @@ class Draft:
 
     __slots__ = (
         "at", "cancels", "children", "end", "events", "is_loud", "is_released", "is_resumed", "is_undoable", "mark",
-        "new", "places", "sends", "starts", "status",
+        "new", "places", "sends", "starts", "status", "stops", "tasks",
     )  # fmt: skip
 
     def __init__(self) -> None:
@@ -73,6 +74,10 @@ class Draft:
         self.children: list[Progress] = []
         """Starts of child runs."""
         self.sends: list[Send] = []
+        self.tasks: dict[str, NewTask] = {}
+        """Attempts to queue, by key."""
+        self.stops: list[str] = []
+        """Queued steps the body gave up."""
         self.status: RunStatus | None = None
         """What the run is from this entry on, if that changes and it does not end."""
         self.is_undoable = False
@@ -115,6 +120,10 @@ class Draft:
         pending = machine.pending.get(key)
         if pending is None:  # given up in the same breath: it never runs
             pass
+        elif queue := queue_of(pending):
+            run.steps.start(key, base + 1, is_elsewhere=True, queue=queue)
+            self._queue(run, pending, base + 1, queue)
+            return msgspec.structs.replace(command, attempt=base + 1, queue=queue)
         elif run.home.stepper.reserve():
             attempt = base + 1
             self.starts.append((pending, attempt))
@@ -122,6 +131,11 @@ class Draft:
             self.places.append(key)
         steps.start(key, attempt)
         return command if attempt == command.attempt else msgspec.structs.replace(command, attempt=attempt)
+
+    def _queue(self, run: HotRun, pending: PendingStep, attempt: int, queue: str) -> None:
+        """The attempt is a task: whoever serves the queue carries it out, and no place is needed here."""
+        self.tasks[pending.key] = new_task(run, pending, attempt, queue)
+        self.is_loud = True
 
     def _start_run(self, run: HotRun, machine: Machine, command: StepStarted) -> StepStarted:
         """The step is a run of its own: it starts, or is told to undo itself, with this entry."""
@@ -163,6 +177,14 @@ class Draft:
             run.steps.give_up(key, is_left=command.is_left)
             return
         run.steps.give_up(key)
+        if step is not None and step.queue:
+            if self.tasks.pop(key, None) is None:
+                self.stops.append(key)
+                self.is_loud = True
+                return
+            run.steps.unsettled.pop(key, None)
+            self._unstart(run, key)
+            return
         for position, (pending, _) in enumerate(self.starts):
             if pending.key == key:
                 del self.starts[position]
@@ -180,7 +202,7 @@ class Draft:
         """The attempt that this entry would have begun is not on record: it never runs."""
         for position, event in enumerate(self.events):
             if type(event) is StepStarted and event.key == key:
-                self.events[position] = msgspec.structs.replace(event, attempt=run.steps.base_of(key))
+                self.events[position] = msgspec.structs.replace(event, attempt=run.steps.base_of(key), queue="")
             elif type(event) is AttemptStarted and event.key == key:
                 del self.events[position]
                 return
@@ -190,10 +212,14 @@ class Draft:
         step = run.steps.get(event.key)
         pending = machine.pending.get(event.key)
         if step is None or step.is_begun or pending is None:
-            run.home.stepper.release()
+            if not event.queue:
+                run.home.stepper.release()
             return
         step.attempt, step.retry_at, step.is_waiting = event.attempt, None, False
-        self.starts.append((pending, event.attempt))
+        if event.queue:
+            self._queue(run, pending, event.attempt, event.queue)
+        else:
+            self.starts.append((pending, event.attempt))
         self.events.append(event)
 
     def reopen(self, reopened: RunReopened) -> None:
@@ -222,6 +248,8 @@ class Draft:
             consumed=consumed,
             sends=tuple(self.sends),
             children=tuple(self.children),
+            tasks=tuple(self.tasks.values()),
+            stopped=tuple(self.stops),
             stop_tasks=self.status is RunStatus.COMPENSATING,
             row=row,
         )
@@ -268,6 +296,10 @@ class Draft:
             stepper.run(run, pending, attempt)
         for key in self.places:
             stepper.stand_in_line(run, key)
+        if self.tasks:
+            run.home.tasks.queued(self.tasks.values())
+        if self.stops:
+            run.home.tasks.given_up(run, self.stops)
 
     def drop(self, run: HotRun) -> None:
         """It has not landed, or the run is not ours any more: give the places back."""

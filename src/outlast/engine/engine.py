@@ -12,6 +12,7 @@ import hashlib
 import logging
 from collections.abc import AsyncGenerator, Mapping
 from concurrent.futures import Executor
+from types import MappingProxyType
 from typing import TYPE_CHECKING, cast
 
 import msgspec
@@ -30,6 +31,7 @@ from outlast.engine.changes import Changes
 from outlast.engine.clock import StoreClock
 from outlast.engine.ids import new_mark, new_uid
 from outlast.engine.starting import Start, Starter
+from outlast.engine.tasks.queues import QueueSettings
 from outlast.engine.versions.keeping import VersionKeeper
 from outlast.engine.worker import WorkDone, Worker, WorkerSettings
 from outlast.engine.writer import Writer
@@ -69,12 +71,14 @@ class Engine:
         log: logging.Logger,
         observers: Observers | None = None,
         payloads: Payloads | None = None,
+        queues: Mapping[str, QueueSettings] = MappingProxyType({}),
     ) -> None:
         self.payloads = Payloads() if payloads is None else payloads
         self.store = with_payloads(store, self.payloads)
         self.registry = registry
         self.dev = dev
         self.executors = executors
+        self.queues = queues
         self.log = log
         self.clock = StoreClock()
         self.observers = Observers() if observers is None else observers

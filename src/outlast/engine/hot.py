@@ -39,11 +39,12 @@ from outlast.telemetry.logs import fields, log_outcome_dropped
 
 if TYPE_CHECKING:
     import asyncio
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
 
     from outlast.core.events import RunOutcome, RunStarted
     from outlast.core.machine import Machine
     from outlast.engine.hotruns import HotRuns
+    from outlast.engine.tasks.outcomes import Arrival
     from outlast.engine.writer import Answer
     from outlast.stores.store import NewRun
 
@@ -75,7 +76,7 @@ class HotRun:
         self.steps = OpenSteps()
         self.running: set[str] = set()
         """Keys of steps whose attempt executes in this process, or is about to."""
-        self.queue: collections.deque[Event] = collections.deque()
+        self.queue: collections.deque[Event | Arrival] = collections.deque()
         self.seq = 0
         """Position of the next entry; `mark` is that of the entry before it."""
         self.mark = 0
@@ -124,7 +125,7 @@ class HotRun:
 
     # --- what arrives -------------------------------------------------------------------------------------------------
 
-    def take(self, event: Event) -> None:
+    def take(self, event: Event | Arrival) -> None:
         """Something happened. It joins the entry at hand."""
         if not self.is_dropped:
             self.queue.append(event)
@@ -139,10 +140,10 @@ class HotRun:
         return True
 
     def want_place(self, key: str) -> None:
-        """The step's next attempt begins as soon as there is a place for it."""
+        """The step's next attempt begins as soon as there is a place for it; or it is queued."""
         step = self.steps[key]
-        if self.home.stepper.reserve():
-            self.queue.append(AttemptStarted(self.now_us(), key, step.attempt + 1))
+        if step.queue or self.home.stepper.reserve():
+            self.queue.append(AttemptStarted(self.now_us(), key, step.attempt + 1, step.queue))
         else:
             step.retry_at, step.is_waiting = None, True  # no time wakes it any more, so it must not be parked
             self._wanted.append(key)
@@ -338,7 +339,7 @@ class HotRun:
         """In a word, what the run waits for, for its row."""
         if self.suspended:
             return self.suspended_on
-        steps = ((step.kind, key) for key, step in self.steps.items())
+        steps = ((step.kind, key, step.queue) for key, step in self.steps.items())
         return waiting_text(steps, self.waits.values(), self.sleeps.values())
 
     def _is_due(self) -> bool:
@@ -385,15 +386,14 @@ class HotRun:
         self.alarm.clear()
         if self._overdue is not None:
             self._overdue.cancel()
-        queue = list(self.queue)
-        self.queue.clear()
+        queue, self.queue = self.queue, collections.deque()
         if self.end is None:
             self._warn_dropped(queue)
         for event in queue:
-            if type(event) is AttemptStarted:
+            if type(event) is AttemptStarted and not event.queue:
                 self.home.stepper.release()
 
-    def _warn_dropped(self, events: list[Event]) -> None:
+    def _warn_dropped(self, events: Iterable[Event | Arrival]) -> None:
         """What attempts came to is known here, and will never be on record."""
         for event in events:
             if isinstance(event, StepSucceeded | StepFailed):

@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from outlast.engine.draft import Draft
     from outlast.engine.loading import Loader
     from outlast.engine.stepper import Stepper
+    from outlast.engine.tasks.taking import TaskTaker
     from outlast.engine.watchdog import Watchdog
     from outlast.engine.writer import Answer, Writer
     from outlast.payloads import Payloads
@@ -59,6 +60,7 @@ class HotRuns:
     """The table, and the services a hot run needs. One for each worker incarnation and its successors."""
 
     stepper: Stepper
+    tasks: TaskTaker
     loader: Loader
     watchdog: Watchdog
 
@@ -279,7 +281,8 @@ class HotRuns:
     @property
     def is_moving(self) -> bool:
         """Some run is not at rest, or on its way out."""
-        return self._parking > 0 or self.stepper.executing > 0 or self._at_rest < len(self._runs)
+        is_busy = self._parking > 0 or self.stepper.executing > 0 or self._at_rest < len(self._runs)
+        return is_busy or self.tasks.is_moving
 
     def next_due_us(self) -> int | None:
         """When the first of the runs at rest is next due."""
@@ -352,6 +355,7 @@ class HotRuns:
         """Fenced, or gone: none of them is ours."""
         self.worker_id = ""
         self.stepper.stop_all("lost")
+        self.tasks.abandon()
         for run in list(self._runs.values()):
             self.abandon(run)
 

@@ -218,8 +218,18 @@ class Loader:
             home.lacks_function(run, draft, started.workflow)
             self._go_on(run, draft, [])
         else:
-            await self._replay(run, workflow, events, draft)
+            gone = [] if is_reload else await self._list_gone(run)
+            if not run.is_dropped:
+                await self._replay(run, workflow, events, draft, gone)
         run.replay_us = boottime_us() - began
+
+    async def _list_gone(self, run: HotRun) -> list[tuple[str, int]]:
+        """Queued attempts of which nothing is left but their record. A task that ended since the inbox was read has a
+        message there."""
+        steps = run.steps
+        attempts = [(key, step.attempt) for key, step in steps.items() if step.queue and step.is_begun]
+        attempts += [(key, attempt) for key, attempt in steps.unsettled.items() if key in steps.queued]
+        return await self._home.store.lost_attempts(run.uid, attempts) if attempts else []
 
     def _wait_or_end(self, run: HotRun, due_us: int, inbox: Inbox, draft: Draft) -> None:
         """A run that a message woke before its time: cancelled, it ends without its body; else it goes on waiting."""
@@ -290,7 +300,12 @@ class Loader:
     # --- replay -------------------------------------------------------------------------------------------------------
 
     async def _replay(
-        self, run: HotRun, workflow: Workflow[..., object], events: Sequence[Event | Reopening], draft: Draft
+        self,
+        run: HotRun,
+        workflow: Workflow[..., object],
+        events: Sequence[Event | Reopening],
+        draft: Draft,
+        gone: Sequence[tuple[str, int]],
     ) -> None:
         home = self._home
         assert run.started is not None
@@ -311,7 +326,7 @@ class Loader:
         except (KeyboardInterrupt, MemoryError):
             home.abandon(run)
             raise
-        books.judge_open(run, machine, draft)
+        books.judge_open(run, machine, draft, gone)
         self._go_on(run, draft, replay.finish())
         if run.is_retried:
             self.spawn(look_for_ended_children(run))

@@ -13,17 +13,18 @@ import msgspec
 from outlast.core.events import CancelRequested, RunResumed
 from outlast.core.lineage.children import CHILD_MESSAGE, RETRY_MESSAGE, REVIVE_MESSAGE, UNWIND_MESSAGE
 from outlast.engine.messages.children import read_end
+from outlast.engine.tasks.outcomes import OUTCOME_KINDS, Arrival
 from outlast.payloads import UNREADABLE
 
 if TYPE_CHECKING:
     from outlast.engine.hot import HotRun
-    from outlast.stores.store import Inbox
+    from outlast.stores.store import Inbox, Message
 
 __all__ = ["CANCEL", "RESUME", "CancelPayload", "ResumePayload", "cancel_payload", "take_mail"]
 
 CANCEL = "cancel"
 RESUME = "resume"
-KINDS = frozenset({CANCEL, RESUME, CHILD_MESSAGE, RETRY_MESSAGE, REVIVE_MESSAGE, UNWIND_MESSAGE})
+KINDS = frozenset({CANCEL, RESUME, CHILD_MESSAGE, RETRY_MESSAGE, REVIVE_MESSAGE, UNWIND_MESSAGE, *OUTCOME_KINDS})
 
 
 class CancelPayload(msgspec.Struct):
@@ -57,21 +58,28 @@ def take_mail(run: HotRun, inbox: Inbox, *, advance: bool = True) -> None:
                 run.home.load_again(run)
             return
         run.seen = message.no
-        if message.kind not in KINDS:
-            continue  # for a newer release: it stays in the inbox
-        run.consumed.append(message.no)
-        if message.id in run.known:
-            continue
-        run.known.add(message.id)
-        if message.kind == CANCEL:
-            cancel = msgspec.json.decode(message.payload, type=CancelPayload)
-            at = max(message.sent_at, run.last_at)
-            run.queue.append(CancelRequested(at, message.id, cancel.reason, cancel.force))
-        elif message.kind == RESUME:
-            run.queue.append(RunResumed(message.sent_at, message.id))
-        elif message.kind == CHILD_MESSAGE:
-            run.queue.append(read_end(run, message))
+        _take(run, message)
     if not inbox.full:
         run.seen = max(run.seen, inbox.mail)
     if advance:
         run.advance()
+
+
+def _take(run: HotRun, message: Message) -> None:
+    if message.kind in OUTCOME_KINDS and message.id not in run.known:
+        run.queue.append(Arrival(message))  # it leaves the inbox once it is judged
+        return
+    if message.kind not in KINDS:
+        return  # for a newer release: it stays in the inbox
+    run.consumed.append(message.no)
+    if message.id in run.known:
+        return
+    run.known.add(message.id)
+    if message.kind == CANCEL:
+        cancel = msgspec.json.decode(message.payload, type=CancelPayload)
+        at = max(message.sent_at, run.last_at)
+        run.queue.append(CancelRequested(at, message.id, cancel.reason, cancel.force))
+    elif message.kind == RESUME:
+        run.queue.append(RunResumed(message.sent_at, message.id))
+    elif message.kind == CHILD_MESSAGE:
+        run.queue.append(read_end(run, message))

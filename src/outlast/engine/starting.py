@@ -78,6 +78,7 @@ class Starter:
             user=start.user,
             attributes=msgspec.Raw(start.attributes),
             due=start.due_us(now),
+            priority=start.priority,
         )
         replaces: str | None = None
         while True:

@@ -13,7 +13,7 @@ import collections
 import contextvars
 import functools
 import random
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from concurrent.futures import Executor
 from typing import TYPE_CHECKING, Any
 
@@ -24,15 +24,15 @@ from outlast.authoring.current import StepInfo, entered_step
 from outlast.authoring.exceptions import encode_error
 from outlast.core.durations import format_duration
 from outlast.core.events import StepFailed, StepProgressed, StepSucceeded
-from outlast.core.retry import decide_retry
+from outlast.core.retry import judge_failure
 from outlast.errors import HeartbeatTimeout, InvalidSetting, StepTimeout
 from outlast.telemetry.logs import log_outcome_dropped, log_step_failed
 
 if TYPE_CHECKING:
     from outlast.authoring.call import Call
-    from outlast.core.calls import PendingStep
     from outlast.engine.hot import HotRun
     from outlast.engine.hotruns import HotRuns
+    from outlast.engine.tasks.carrier import Carried, Carrier
     from outlast.engine.threads import ThreadPool
 
 __all__ = ["Attempt", "Stepper"]
@@ -48,7 +48,7 @@ class Attempt:
         "stopped", "task",
     )  # fmt: skip
 
-    def __init__(self, stepper: Stepper, run: HotRun, pending: PendingStep, number: int) -> None:
+    def __init__(self, stepper: Stepper, run: Carrier, pending: Carried, number: int) -> None:
         self.stepper = stepper
         self.run = run
         self.key = pending.key
@@ -112,6 +112,8 @@ class Stepper:
         self._line: collections.OrderedDict[tuple[HotRun, str], None] = collections.OrderedDict()
         self._attempts: dict[tuple[str, str], Attempt] = {}
         self.is_closed = False
+        self.on_free: Callable[[], None] | None = None
+        """Told, once, of the next place that nobody in line takes."""
 
     # --- places -------------------------------------------------------------------------------------------------------
 
@@ -130,6 +132,9 @@ class Stepper:
             self._free -= 1
             if not run.give_place(key):
                 self._free += 1
+        if self.on_free is not None and self._free > 0:
+            told, self.on_free = self.on_free, None
+            told()
 
     def stand_in_line(self, run: HotRun, key: str) -> None:
         """The step waits for a place; `give_place` of its run is called when there is one.
@@ -147,14 +152,14 @@ class Stepper:
 
     # --- attempts -----------------------------------------------------------------------------------------------------
 
-    def run(self, run: HotRun, pending: PendingStep, number: int) -> None:
+    def run(self, run: Carrier, pending: Carried, number: int) -> None:
         """Begin the attempt. Its place was reserved."""
         attempt = Attempt(self, run, pending, number)
         self._attempts[run.uid, pending.key] = attempt
         context = pending.context.copy()
         attempt.task = self._home.loop.create_task(self._execute(attempt), context=context)
 
-    def cancel(self, run: HotRun, key: str, why: str = "cancelled") -> None:
+    def cancel(self, run: Carrier, key: str, why: str = "cancelled") -> None:
         """Tell the attempt to stop, if it executes: an async one at once; a thread sees it and goes on to its end."""
         attempt = self._attempts.get((run.uid, key))
         if attempt is not None and not attempt.stopped:
@@ -339,11 +344,7 @@ class Stepper:
         if attempt.stopped != "cancelled":
             step = run.steps.get(attempt.key)
             used = attempt.number if step is None else step.used
-            delay = None
-            try:
-                delay = decide_retry(call.settings.policy, used, error, random.random)
-            except Exception as broken:  # noqa: BLE001 - the author's own backoff or predicate: the step fails with that
-                error = broken
+            delay, error = judge_failure(call.settings.policy, used, error, random.random)
             retry_at = None if delay is None else now + delay
         record = encode_error(error)
         if attempt.stopped != "cancelled":  # what its body gave up is no failure

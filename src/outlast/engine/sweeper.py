@@ -53,8 +53,10 @@ class Sweeper:
         home.sweep()
         if tick % CARE_EVERY == 0:
             await self._care()
-        if tick % REAP_EVERY == 0 and (tick == 0 or (worker.last_look is not None and worker.last_look.dead)):
+        look = worker.last_look
+        if tick % REAP_EVERY == 0 and (tick == 0 or (look is not None and (look.dead or look.lapsed))):
             await self._reap()
+            await self._lapse()
         if tick % RECONCILE_EVERY == RECONCILE_EVERY - 1 or worker.engine.take_trouble():
             known = home.known()  # before asking: thousands may be parked by the time the answer is here
             owned = [mine for mine in await store.list_owned(worker.id) if mine.uid not in known]
@@ -68,6 +70,12 @@ class Sweeper:
             )
             self._worker.wake()
 
+    async def _lapse(self) -> None:
+        """Tell runs that queued steps of theirs are lost: with their workers, or their own leases are over."""
+        while lost := await self._worker.engine.store.lapse_tasks():
+            self._worker.engine.log.warning("%d queued steps are lost: their workers are gone", lost)
+            self._worker.wake()
+
     async def _care(self) -> None:
         worker = self._worker
         home, store = worker.home, worker.engine.store
@@ -76,6 +84,7 @@ class Sweeper:
         home.peers = [peer for peer in peers if peer.id != worker.id and peer.dead_at is None]
         if self._tick:
             await store.reap(orphans=True)
+            await self._lapse()
         waiting = [f"FUNCTION_NOT_FOUND {name}" for name in worker.engine.registry.functions()]
         waiting += [f"{KeyNotFound.code} {needs}" for needs in worker.engine.payloads.readable]
         if waiting and await store.redue(waiting, worker.engine.deploy):

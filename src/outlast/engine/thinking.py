@@ -17,6 +17,9 @@ from outlast.core.events import (
     StepSucceeded,
     TimerFired,
 )
+from outlast.engine import books
+from outlast.engine.tasks import outcomes
+from outlast.engine.tasks.outcomes import Arrival
 from outlast.errors import BodyStopped, NonDeterminism
 
 if TYPE_CHECKING:
@@ -50,8 +53,11 @@ def record(run: HotRun, draft: Draft) -> None:
     """Set aside: what arrived is recorded, and moves nothing. The next replay feeds it."""
     while run.queue:
         event = run.queue.popleft()
+        if isinstance(event, Arrival):
+            continue  # its message stays in the inbox: only a body's call says whether another attempt follows
         if isinstance(event, AttemptStarted):
-            run.home.stepper.release()
+            if not event.queue:
+                run.home.stepper.release()
             continue
         if isinstance(event, StepSucceeded | StepFailed):
             if not _settles(run, event):
@@ -96,12 +102,7 @@ def _feed_all(run: HotRun, draft: Draft, machine: Machine) -> None:
         if queue:
             event = queue.popleft()
             if type(event) is StepSucceeded:
-                step = steps.get(event.key)
-                if step is not None and step.attempt == event.attempt:
-                    del steps[event.key]
-                    _move(run, draft, machine, event)
-                else:
-                    _move(run, draft, machine, _settled(run, event))
+                _feed_succeeded(run, draft, machine, event)
             else:
                 _feed(run, draft, machine, event)
             continue
@@ -121,16 +122,39 @@ def _feed_all(run: HotRun, draft: Draft, machine: Machine) -> None:
             run.want_place(alarm.take_retry())
 
 
-def _feed(run: HotRun, draft: Draft, machine: Machine, event: Event) -> None:
-    """One thing that arrived, other than a success."""
+def _feed_succeeded(run: HotRun, draft: Draft, machine: Machine, event: StepSucceeded) -> None:
+    step = run.steps.get(event.key)
+    if step is not None and step.attempt == event.attempt:
+        del run.steps[event.key]
+        _move(run, draft, machine, event)
+    else:
+        _move(run, draft, machine, _settled(run, event))
+
+
+def _feed(run: HotRun, draft: Draft, machine: Machine, event: Event | Arrival) -> None:
+    """One thing that arrived, other than the success of a step that executed here."""
     if type(event) is StepFailed:
         _feed_failed(run, draft, machine, event)
+    elif isinstance(event, Arrival):
+        _feed_arrival(run, draft, machine, event)
     elif type(event) is AttemptStarted:
         draft.begin_attempt(run, machine, event)
     elif type(event) is CancelRequested:
         _move(run, draft, machine, event)
     else:
         draft.events.append(event)
+
+
+def _feed_arrival(run: HotRun, draft: Draft, machine: Machine, arrival: Arrival) -> None:
+    """What a queued attempt came to: as if it had executed here, but that its message leaves the inbox."""
+    run.consumed.append(arrival.no)
+    event = outcomes.judge(run, machine, arrival)
+    if isinstance(event, StepSucceeded):
+        _feed_succeeded(run, draft, machine, event)
+    elif isinstance(event, StepFailed):
+        _feed_failed(run, draft, machine, event)
+    else:
+        books.lose_queued(run, machine, draft, event)
 
 
 def _feed_failed(run: HotRun, draft: Draft, machine: Machine, event: StepFailed) -> None:
@@ -179,5 +203,7 @@ def _settled(run: HotRun, event: StepSucceeded | StepFailed) -> StepSettled:
     """The outcome of an attempt that the body had given up on."""
     run.steps.unsettled.pop(event.key, None)
     if isinstance(event, StepSucceeded):
-        return StepSettled(event.at, event.key, event.attempt, event.value, undoable=event.undoable)
-    return StepSettled(event.at, event.key, event.attempt, error=event.error)
+        return StepSettled(
+            event.at, event.key, event.attempt, event.value, undoable=event.undoable, worker=event.worker
+        )
+    return StepSettled(event.at, event.key, event.attempt, error=event.error, worker=event.worker)

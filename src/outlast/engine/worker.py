@@ -22,6 +22,8 @@ from outlast.engine.ids import new_uid
 from outlast.engine.loading import Loader, python_version
 from outlast.engine.stepper import Stepper
 from outlast.engine.sweeper import Sweeper
+from outlast.engine.tasks.queues import group_by_lease
+from outlast.engine.tasks.taking import TaskTaker
 from outlast.engine.threads import ThreadPool
 from outlast.engine.watchdog import Watchdog
 from outlast.errors import Fenced, StoreError
@@ -128,6 +130,7 @@ class Worker:
         home.stepper = Stepper(
             home, concurrency=settings.concurrency, threads=self._threads, executors=engine.executors
         )
+        home.tasks = TaskTaker(self, home)
         home.watchdog = Watchdog(
             threading.get_ident(), lease_us=settings.lease_us, log=engine.log, describe_current=home.stepper.describe
         )
@@ -135,6 +138,9 @@ class Worker:
         await self._register()
         self._tasks = [
             loop.create_task(self._claim_for_ever(), name="outlast-claims"),
+            loop.create_task(home.tasks.run(), name="outlast-task-claims"),
+            loop.create_task(home.tasks.leases.run(), name="outlast-task-leases"),
+            loop.create_task(home.tasks.reports.run(), name="outlast-task-reports"),
             loop.create_task(Sweeper(self).run(), name="outlast-sweeps"),
             loop.create_task(self._come_back(), name="outlast-fence"),
         ]
@@ -173,10 +179,15 @@ class Worker:
         """Something may be due, or a place is free: look soon."""
         self._wake.set()
 
-    def claiming(self, limit: int) -> Claiming:
+    def claiming(self, limit: int, queues: tuple[str, ...] | None = None) -> Claiming:
         """Who asks for work, and for what. Every eighth time the oldest is asked for, whatever its priority (F34)."""
         self._claims += 1
-        return Claiming(self.id, self.settings.queues, self.engine.deploy, limit, oldest_first=self._claims % 8 == 0)
+        wanted = self.settings.queues if queues is None else queues
+        return Claiming(self.id, wanted, self.engine.deploy, limit, oldest_first=self._claims % 8 == 0)
+
+    def queues_by_lease(self) -> list[tuple[int, tuple[str, ...]]]:
+        """The queues whose steps it runs, by how long their leases are, in µs."""
+        return group_by_lease(self.settings.queues, self.engine.queues)
 
     async def _claim_for_ever(self) -> None:
         while True:
@@ -210,6 +221,7 @@ class Worker:
         self.engine.clock.catch_up(look.now)
         if look.mail:
             await home.read_mail(look.mail)
+        home.tasks.looked(look)
         free = min(home.free, CLAIM_AT_MOST)
         if look.due and free > 0:
             claiming = self.claiming(free)
@@ -257,9 +269,8 @@ class Worker:
         engine, home = self.engine, self.home
         self._unsubscribe()
         home.stepper.is_closed = True
-        await self._end_tasks(
-            "outlast-claims", "outlast-sweeps"
-        )  # what a claim still brings is handed back by `retire`
+        # What a claim still brings is handed back by `retire`.
+        await self._end_tasks("outlast-claims", "outlast-task-claims", "outlast-sweeps")
         grace = self.settings.grace_us / 1e6 if grace_s is None else grace_s
         try:
             async with asyncio.timeout(grace + self.settings.lease_us / 1e6):
@@ -267,6 +278,7 @@ class Worker:
                 left = home.stepper.stop_all("lost")
                 if left:
                     await asyncio.wait(left, timeout=1.0)
+                await home.tasks.reports.settle()
                 await home.hand_back()
         except TimeoutError:
             engine.log.error("worker %s leaves %d runs to its lease: the store does not answer", self.id, len(home))
@@ -278,6 +290,8 @@ class Worker:
             self._heartbeat.stop()
         try:
             await engine.store.retire(self.id)
+            while await engine.store.lapse_tasks():
+                pass  # queued steps it had to stop, for others to go on with at once
         except StoreError as error:
             engine.log.warning("worker %s could not hand back; its lease will lapse: %s", self.id, error)
         engine.writer.worker_id = None
@@ -296,6 +310,7 @@ class Worker:
         deadline = home.loop.time() + grace_s
         while True:
             await home.settle()
+            await home.tasks.reports.settle()
             tasks, left_s = home.stepper.tasks(), deadline - home.loop.time()
             if not tasks or left_s <= 0:
                 return
@@ -310,7 +325,8 @@ class Worker:
         assert home is not None
         while deadline is None or boottime_us() < deadline:
             look = await self.engine.store.look(self.claiming(1))
-            if not (look.due or look.mail or look.dead or home.is_moving):
+            is_idle = not (look.due or look.mail or look.dead or look.lapsed or home.is_moving)
+            if is_idle and not (look.tasks and await home.tasks.claim()):
                 return min((due for due in (look.next_at, home.next_due_us()) if due is not None), default=None)
             self.wake()
             await asyncio.sleep(0.01)

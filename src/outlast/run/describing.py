@@ -35,7 +35,7 @@ from outlast.run.records import (
     WorkflowInfo,
     WorkSummary,
 )
-from outlast.stores.store import RunRow, WorkerRow
+from outlast.stores.store import RunRow, TaskRow, WorkerRow
 
 if TYPE_CHECKING:
     from outlast.engine.worker import WorkDone
@@ -48,6 +48,7 @@ __all__ = [
     "describe_work",
     "describe_worker",
     "describe_workflow",
+    "show_tasks",
     "summarize_run",
 ]
 
@@ -112,6 +113,15 @@ def describe_run(row: RunRow, view: RunView, decode: Decode, plan: Plan | None =
         created_at=to_datetime(row.created_at),
         due_at=_instant(row.wake_at),
     )
+
+
+def show_tasks(view: RunView, tasks: Iterable[TaskRow]) -> None:
+    """Add what the store knows of queued steps that are carried out now: the journal hears of them when they end."""
+    for task in tasks:
+        step = view.steps.get(task.key)
+        if task.owner is not None and step is not None and step.is_open and step.attempts == task.attempt:
+            step.status, step.began_at = StepStatus.STARTED, task.claimed_at
+            step.progress = msgspec.Raw(task.progress) if task.progress else None
 
 
 def describe_moment(view: RunView, decode: Decode) -> RunSnapshot:
@@ -211,6 +221,7 @@ def _summarize_steps(steps: Iterable[StepView]) -> tuple[StepSummary, ...]:
             duration=None if step.duration_us is None else _duration(step.duration_us),
             attempts=step.attempts,
             progress=_plain(step.progress),
+            queue=step.queue,
             error=step.error,
             retry_at=_instant(step.retry_at),
         )

@@ -28,7 +28,13 @@ from outlast.core.lineage.children import STATUS_OF
 from outlast.core.timeline import Timeline, state_at, tell
 from outlast.engine.mail import CANCEL, RESUME, CancelPayload, ResumePayload
 from outlast.errors import RunCancelled, RunEnded, RunFailed, RunNotEnded, RunNotFound, WaitNotFound
-from outlast.run.describing import describe_attempt, describe_item, describe_moment, describe_run
+from outlast.run.describing import (
+    describe_attempt,
+    describe_item,
+    describe_moment,
+    describe_run,
+    show_tasks,
+)
 from outlast.run.records import AttemptInfo, RunInfo, RunSnapshot, TimelineItem
 
 if TYPE_CHECKING:
@@ -101,7 +107,10 @@ class Run(Generic[R]):
         """How it stands now. Raises RunNotFound."""
         row = await self._row()
         plan = await self._reach().versions.find_plan(row.workflow, row.version)
-        return await self._tell(lambda journal: describe_run(row, fold(journal), self._decode, plan))
+        view = await self._tell(fold)
+        if any(step.queue and step.is_open for step in view.steps.values()):
+            show_tasks(view, await self._reach().store.list_tasks(self.uid))
+        return describe_run(row, view, self._decode, plan)
 
     async def history(self) -> list[AttemptInfo]:
         """Every attempt of every step: who ran it, when, with what, and how it ended."""

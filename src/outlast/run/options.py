@@ -19,6 +19,7 @@ from outlast.core.instants import to_us
 from outlast.core.keys import check_name
 from outlast.core.states import ENDED, RunStatus
 from outlast.engine.starting import Start
+from outlast.engine.tasks.queues import QueueSettings
 from outlast.engine.worker import WorkerSettings
 from outlast.errors import InvalidDuration, InvalidSetting, ValueTooLarge
 from outlast.stores.store import RunQuery, RunRow
@@ -31,6 +32,7 @@ __all__ = [
     "check_attributes",
     "check_ended",
     "check_query",
+    "check_queue",
     "check_start",
     "check_statuses",
     "check_worker",
@@ -242,6 +244,14 @@ def check_worker(
         grace_us=_duration_us("grace", grace),
         threads=_whole("threads", threads, 1, 10_000),
     )
+
+
+def check_queue(*, lease: Duration) -> QueueSettings:
+    """What is settled about a queue. Raises InvalidSetting or InvalidDuration."""
+    lease_us = _duration_us("lease", lease)
+    if lease_us < SHORTEST_LEASE_US:
+        raise InvalidSetting("lease", lease, "some seconds; 60s is the default")
+    return QueueSettings(lease_us)
 
 
 def _duration_us(setting: str, value: Duration) -> int:

@@ -42,6 +42,8 @@ class StepSummary(msgspec.Struct, frozen=True):
     attempts: int = 0
     progress: Any = None
     """What the latest attempt last said of itself (`heartbeat(progress)`)."""
+    queue: str = ""
+    """Workers of this queue carry it out; "" for the worker of its run."""
     error: ErrorRecord | None = None
     """Of the latest attempt, if it failed."""
     retry_at: datetime | None = None

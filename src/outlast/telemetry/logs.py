@@ -11,7 +11,7 @@ from __future__ import annotations
 import logging
 import sys
 import traceback
-from typing import TypedDict
+from typing import Protocol, TypedDict
 
 from outlast.core.events import ErrorRecord, RunStarted
 
@@ -60,6 +60,20 @@ STEPS: logging.Logger = unfailing("outlast.step")
 LONGEST_LINE = 500
 
 
+class Traced(Protocol):
+    """A run, as lines about it name it."""
+
+    @property
+    def id(self) -> str:
+        """What people call it."""
+        ...
+
+    @property
+    def trace(self) -> str:
+        """W3C `traceparent`."""
+        ...
+
+
 class Fields(TypedDict):
     """What each record about a run carries (as `extra`)."""
 
@@ -71,7 +85,7 @@ class Fields(TypedDict):
     """W3C `traceparent` of the run."""
 
 
-def fields(started: RunStarted | None, step: str | None = None, attempt: int | None = None) -> Fields:
+def fields(started: Traced | None, step: str | None = None, attempt: int | None = None) -> Fields:
     """The `extra` of a line about this run, step and attempt."""
     run = trace = None
     if started is not None:
@@ -79,9 +93,7 @@ def fields(started: RunStarted | None, step: str | None = None, attempt: int | N
     return Fields(run=run, step=step, attempt=attempt, trace=trace)
 
 
-def log_step_failed(
-    started: RunStarted | None, key: str, attempt: int, error: ErrorRecord, *, will_retry: bool
-) -> None:
+def log_step_failed(started: Traced | None, key: str, attempt: int, error: ErrorRecord, *, will_retry: bool) -> None:
     """An attempt failed, says `STEPS`. A warning while others follow or the error is expected; else an error."""
     extra = fields(started, key, attempt)
     level = logging.WARNING if will_retry or error.expected else logging.ERROR
@@ -90,10 +102,10 @@ def log_step_failed(
     _log_error(STEPS, level, text, error, extra)
 
 
-def log_outcome_dropped(log: logging.Logger, started: RunStarted | None, key: str, attempt: int) -> None:
-    """An attempt's worker lost its run, or gave it up, before the outcome was on record (SPEC L4)."""
+def log_outcome_dropped(log: logging.Logger, started: Traced | None, key: str, attempt: int) -> None:
+    """An attempt's worker lost its run or its task, or gave it up, before the outcome was on record (SPEC L4)."""
     extra = fields(started, key, attempt)
-    text = "what attempt %d of step %s of run %s came to is dropped: this worker has the run no more"
+    text = "what attempt %d of step %s of run %s came to is dropped: this worker has it no more"
     log.warning(text, attempt, key, extra["run"], extra=extra)
 
 

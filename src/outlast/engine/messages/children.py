@@ -73,6 +73,7 @@ def start_child(run: HotRun, pending: PendingStep) -> Progress:
         parent=run.uid,
         parent_key=pending.key,
         root=parent.root or run.uid,
+        priority=settings.priority,
     )
     new = NewRun(
         id=started.id,

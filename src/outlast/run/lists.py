@@ -1,0 +1,82 @@
+"""What an app lists of its store, and what it prunes: the part of `Outlast` that needs no run at hand. Layer: run."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from datetime import datetime
+from typing import TYPE_CHECKING, Any
+
+from outlast.authoring.workflow import Workflow
+from outlast.core.durations import Duration, parse_duration
+from outlast.run.describing import describe_worker, summarize_run
+from outlast.run.options import Attributes, check_ended, check_query, cursor_of
+from outlast.run.records import RunPage, WorkerInfo
+
+if TYPE_CHECKING:
+    from outlast.engine.engine import Engine
+
+__all__ = ["Lists"]
+
+PRUNE_AT_ONCE = 500
+
+
+class Lists:
+    """See the module's docstring."""
+
+    def _here(self, call: str = "this call") -> Engine:
+        """The engine of the open app. Raises AppNotOpen."""
+        raise NotImplementedError(call)
+
+    async def runs(
+        self,
+        *,
+        workflow: str | Workflow[..., Any] | None = None,
+        status: str | Iterable[str] | None = None,
+        waiting_on: str | None = None,
+        user: str | None = None,
+        parent: str | None = None,
+        created_from: datetime | None = None,
+        created_until: datetime | None = None,
+        attributes: Attributes | None = None,
+        after: str | None = None,
+        limit: int = 50,
+    ) -> RunPage:
+        """Runs that fit all filters, newest first; the next page is `app.runs(…, after=page.next)`.
+
+        `waiting_on` may end with `*`; `parent` is a uid; `created_until` is exclusive; of the `attributes` named, all
+        must be equal. It reads rows: a hot run is `running` there.
+        """
+        engine = self._here("app.runs()")
+        query = check_query(
+            workflow=workflow.name if isinstance(workflow, Workflow) else workflow,
+            status=status,
+            waiting_on=waiting_on,
+            user=user,
+            parent=parent,
+            created_from=created_from,
+            created_until=created_until,
+            attributes=attributes,
+            after=after,
+            limit=limit,
+        )
+        rows = await engine.store.list_runs(query)
+        page = rows[:limit]
+        return RunPage(tuple(map(summarize_run, page)), cursor_of(page[-1]) if len(rows) > limit else None)
+
+    async def prune(self, older_than: Duration, statuses: str | Iterable[str] | None = None) -> int:
+        """Delete runs that ended longer ago than this, of these statuses or all; gives how many.
+
+        In batches, each a short transaction of its own: other work goes on between.
+        """
+        store = self._here("app.prune()").store
+        ended, age_us = check_ended(statuses), parse_duration(older_than)
+        before, count = await store.now() - age_us, 0
+        while deleted := await store.prune(ended, before, PRUNE_AT_ONCE):
+            count += deleted
+        return count
+
+    async def workers(self) -> list[WorkerInfo]:
+        """The workers of this store: those that are alive, and those nobody has taken over from yet."""
+        store = self._here("app.workers()").store
+        now_us = await store.now()
+        return [describe_worker(row, now_us) for row in await store.list_workers()]

@@ -1,0 +1,36 @@
+"""A store of each kind, and what runs on it."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from tests.tasks.flows import flows, gates
+from tests.tasks.world import Elsewhere, World
+
+
+@pytest.fixture(params=["memory", "sqlite"])
+def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    return f"memory://{tmp_path}" if request.param == "memory" else f"sqlite:///{tmp_path}/store.db"
+
+
+@pytest.fixture
+def world(url: str) -> World:
+    gates.reset()
+    return World(url, flows)
+
+
+@pytest.fixture
+async def home(world: World) -> AsyncIterator[Elsewhere]:
+    """A worker of runs. It serves no other queue."""
+    async with world.working("default") as one:
+        yield one
+
+
+@pytest.fixture
+async def gpu(world: World) -> AsyncIterator[Elsewhere]:
+    """A worker of the queue `gpu`, and of no runs."""
+    async with world.working("gpu") as one:
+        yield one
