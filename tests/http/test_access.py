@@ -190,12 +190,20 @@ async def test_an_id_that_is_somebody_elses_run_gives_nothing_away(app):
     async with client_of(app.asgi(auth=by_header)) as client:
         body = {"workflow": "double", "input": {"n": 4}, "id": "mine"}
         first = await client.post(RUNS, json=body, params={"wait": "20s"}, headers=as_user("ada"))
-        for on_conflict in ("return", "restart"):
-            other = await client.post(
-                RUNS, json=body | {"on_conflict": on_conflict}, params={"wait": "1s"}, headers=as_user("bob")
-            )
-            assert (other.status_code, other.json()["code"]) == (409, "RUN_CONFLICT"), on_conflict
+        for change in (
+            {"on_conflict": "return"},
+            {"on_conflict": "restart"},
+            {"on_conflict": "raise"},
+            {"input": {"n": 5}},
+            {"workflow": "buy", "input": {}},
+        ):
+            other = await client.post(RUNS, json=body | change, params={"wait": "1s"}, headers=as_user("bob"))
+            assert other.json()["fields"] == {"id": "mine", "difference": "owner"}, change
+            assert (other.status_code, other.json()["code"]) == (409, "RUN_CONFLICT"), change
             assert first.json()["uid"] not in other.text
+        await client.post(RUNS, json=body | {"id": "his"}, params={"wait": "20s"}, headers=as_user("bob"))
+        forked = await client.post(f"{RUNS}/his/fork", json={"at": "twice", "id": "mine"}, headers=as_user("bob"))
+        assert forked.json()["fields"] == {"id": "mine", "difference": "owner"}
         own = await client.post(RUNS, json=body | {"on_conflict": "restart"}, headers=as_user("ada"))
         assert own.status_code == 201
 

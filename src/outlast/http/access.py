@@ -156,7 +156,7 @@ class HookAccess:
             user = await found if inspect.isawaitable(found) else found
         except PermissionError as error:
             raise NotAllowed("(unknown)", request.scope["path"][:200], str(error) or "another user") from error
-        if user is None:
+        if user is None or not user.id:
             return None
         by_cookie = "cookie" in request.headers and "authorization" not in request.headers
         return Caller(check_name("user", user.id), frozenset(map(str, user.scopes)), by_cookie)

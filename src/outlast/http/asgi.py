@@ -20,7 +20,7 @@ from outlast.http.answers import Answer, answer_error, answer_file, answer_value
 from outlast.http.feeds import Feeds
 from outlast.http.files import CONSOLE, POLICY, Files, console_folder
 from outlast.http.openapi import describe_api
-from outlast.http.paths import Paths, root_of, segments_of
+from outlast.http.paths import Paths, base_of, segments_of
 from outlast.http.reading import check_headers, read_body, read_query
 from outlast.http.refusals import MethodNotAllowed, NotSignedIn, RouteNotFound
 from outlast.http.route import Call, ClientGone, Nothing, Reply
@@ -95,7 +95,6 @@ class HttpApi:
         except Exception as error:  # noqa: BLE001 - the server tells it, and stops
             await send({"type": "lifespan.startup.failed", "message": str(error)})
             return
-        self._feeds.open()
         try:
             await send({"type": "lifespan.startup.complete"})
             await receive()
@@ -148,7 +147,7 @@ class HttpApi:
             query=query,
             body=body,
             headers=Headers(scope=scope),
-            root=root_of(scope),
+            root=base_of(scope),
             is_gone=partial(wait_gone, receive),
             is_secure=scope.get("scheme") == "https",
         )
@@ -160,7 +159,7 @@ class HttpApi:
     async def _document(self, request: Request) -> Answer:
         if await self._access.identify(request) is None:
             raise NotSignedIn("/openapi.json")
-        return answer_value(Reply(describe_api(ROUTES, root_of(request.scope), find_version()), 200))
+        return answer_value(Reply(describe_api(ROUTES, base_of(request.scope), find_version()), 200))
 
     def _console(self, request: Request, path: tuple[str, ...]) -> Answer:
         """A file of the console; `/` and `/console` lead to it."""
@@ -168,7 +167,7 @@ class HttpApi:
             raise MethodNotAllowed(request.method[:20], "/console/", "GET, HEAD")
         if self._app.dev:
             self._files = Files(console_folder())
-        root = root_of(request.scope)
+        root = base_of(request.scope)
         below = path[1:] if path[0] == CONSOLE else ()
         file = self._files.find(below if below != ("",) else (), root)
         if file is None or (path[0] == "" and len(path) > 1):

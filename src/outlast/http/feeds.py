@@ -12,22 +12,27 @@ import asyncio
 from collections import deque
 from collections.abc import AsyncGenerator, Generator
 from contextlib import aclosing, contextmanager
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import msgspec
 
 from outlast.authoring.hooks import encode_unknown
+from outlast.core.states import RunStatus
 from outlast.errors import OutlastError, RunNotFound
 from outlast.http.refusals import TooManyStreams
 from outlast.run.handle import Run
 from outlast.run.records import TimelineItem
 from outlast.telemetry.logs import ENGINE
 
-__all__ = ["Feed", "Feeds", "Frame"]
+if TYPE_CHECKING:
+    from outlast.engine.engine import Engine
 
-KEPT_BYTES = 4 * 2**20
+__all__ = ["ChangeFeed", "Feed", "Feeds", "Frame"]
+
+KEPT_BYTES = 2**20
 """Of each run that is followed; at least its latest event is kept."""
-MOST_STREAMS = 2000
+MOST_STREAMS = 1000
+CHANGE_GAP_S = 0.5
 TURN = 500
 """Events that are told in one turn of the event loop: others want to move too."""
 
@@ -47,8 +52,8 @@ class Feed:
     def __init__(self, run: Run[Any]) -> None:
         self.run = run
         self.clients = 0
-        self.is_ended = False
-        """The run has ended, and all of it is told."""
+        self.end: RunStatus | None = None
+        """How the run has ended, once all of it is told."""
         self.is_broken = False
         """Nothing more comes from here: the store failed, the run was deleted, or the server stops."""
         self._dropped = -1
@@ -61,7 +66,7 @@ class Feed:
     @property
     def is_over(self) -> bool:
         """Whether it never grows again."""
-        return self.is_ended or self.is_broken
+        return self.end is not None or self.is_broken
 
     async def _read(self) -> None:
         try:
@@ -69,13 +74,13 @@ class Feed:
                 self._keep(Frame(item.seq, _encode(item)))
                 if item.seq % TURN == TURN - 1:
                     await asyncio.sleep(0)
-            self.is_ended = True
+            self.end = (await self.run.status()).status
         except RunNotFound:
             pass
         except OutlastError as error:
             ENGINE.warning("the events of run %s cannot be read, its clients have to come back: %s", self.run.id, error)
         finally:
-            self.is_broken = not self.is_ended
+            self.is_broken = self.end is None
             self._tell()
 
     def _keep(self, frame: Frame) -> None:
@@ -94,7 +99,7 @@ class Feed:
     def close(self) -> None:
         """Break off all streams of it, unless it is told to its end."""
         self._task.cancel()
-        self.is_broken = not self.is_ended
+        self.is_broken = self.end is None
         self._tell()
 
     async def frames(self, after: int) -> AsyncGenerator[Frame, None]:
@@ -131,13 +136,64 @@ class Feed:
                     return
 
 
+class ChangeFeed:
+    """That something changed in the store, at most once in `CHANGE_GAP_S`: one subscription for all clients.
+
+    Of other processes the store's hints tell, of this one the count of entries it wrote.
+    """
+
+    def __init__(self, engine: Engine) -> None:
+        self.clients = 0
+        self.is_broken = False
+        """The server stops."""
+        self._engine = engine
+        self._hinted = True
+        self._count = 0
+        self._moved = asyncio.Event()
+        self._unsubscribe = engine.store.subscribe(self._hint)
+        self._task = asyncio.get_running_loop().create_task(self._look(), name="outlast-changes")
+
+    def _hint(self) -> None:
+        self._hinted = True
+
+    async def _look(self) -> None:
+        seen = self._engine.writer.entries
+        while True:
+            await asyncio.sleep(CHANGE_GAP_S)
+            if self._hinted or seen != self._engine.writer.entries:
+                self._hinted, seen = False, self._engine.writer.entries
+                self._count += 1
+                self._tell()
+
+    def _tell(self) -> None:
+        self._moved.set()
+        self._moved = asyncio.Event()
+
+    def close(self) -> None:
+        """End all streams of it."""
+        self._unsubscribe()
+        self._task.cancel()
+        self.is_broken = True
+        self._tell()
+
+    async def changes(self) -> AsyncGenerator[None, None]:
+        """Once for all that came since the last one was taken."""
+        seen = self._count
+        while not self.is_broken:
+            moved = self._moved
+            if seen != self._count:
+                seen = self._count
+                yield
+            else:
+                await moved.wait()
+
+
 class Feeds:
     """All streams of one API."""
 
     def __init__(self) -> None:
-        self.closing = asyncio.Event()
-        """Set when the server stops: streams that are no feed's end with it."""
         self._feeds: dict[str, Feed] = {}
+        self._changes: ChangeFeed | None = None
         self._streams = 0
 
     @contextmanager
@@ -157,6 +213,20 @@ class Feeds:
                     del self._feeds[run.uid]
 
     @contextmanager
+    def watching(self, engine: Engine) -> Generator[ChangeFeed, None, None]:
+        """The feed of changes, likewise."""
+        feed = self._changes
+        if feed is None or feed.is_broken:
+            feed = self._changes = ChangeFeed(engine)
+        feed.clients += 1
+        try:
+            yield feed
+        finally:
+            feed.clients -= 1
+            if feed.clients == 0:
+                feed.close()
+
+    @contextmanager
     def place(self) -> Generator[None, None, None]:
         """One of the streams that may be open at once. Raises TooManyStreams."""
         if self._streams >= MOST_STREAMS:
@@ -167,12 +237,9 @@ class Feeds:
         finally:
             self._streams -= 1
 
-    def open(self) -> None:
-        """Streams may begin."""
-        self.closing.clear()
-
     def close(self) -> None:
         """Break off all streams: the server stops."""
-        self.closing.set()
         for feed in tuple(self._feeds.values()):
             feed.close()
+        if self._changes is not None:
+            self._changes.close()

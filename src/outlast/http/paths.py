@@ -15,7 +15,7 @@ from outlast.http.refusals import HeadersTooLarge, MalformedRequest, MethodNotAl
 if TYPE_CHECKING:
     from starlette.types import Scope
 
-__all__ = ["Paths", "quote_segment", "root_of", "segments_of"]
+__all__ = ["Paths", "base_of", "quote_segment", "root_of", "segments_of"]
 
 LONGEST_PATH = 8192
 
@@ -45,6 +45,11 @@ def quote_segment(text: str) -> str:
 def root_of(scope: Scope) -> str:
     """Where this app is mounted: '' or '/prefix'."""
     return str(scope.get("root_path", "")).rstrip("/")
+
+
+def base_of(scope: Scope) -> str:
+    """The same as it stands in URLs and headers."""
+    return quote(root_of(scope), safe="/~:@!$'()*,")
 
 
 def segments_of(scope: Scope) -> tuple[str, ...]:

@@ -11,7 +11,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from outlast.core.keys import check_name
-from outlast.errors import InvalidSetting, RunNotFound
+from outlast.errors import InvalidSetting, RunConflict, RunNotFound
 from outlast.http.paths import quote_segment
 from outlast.run.handle import Run
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from outlast.http.route import Call
     from outlast.stores.store import RunRow
 
-__all__ = ["engine_of", "find_run", "handle_of", "run_path"]
+__all__ = ["check_visible", "engine_of", "find_run", "handle_of", "run_path"]
 
 
 def engine_of(app: Outlast) -> Engine:
@@ -44,6 +44,13 @@ async def find_run(call: Call[Any, Any]) -> tuple[Run[Any], RunRow]:
     if uid is not None and name not in {"-", row.id}:
         raise InvalidSetting("uid", uid, f"a run called {name!r}, or '-' in the path")
     return handle_of(call.app, row), row
+
+
+async def check_visible(call: Call[Any, Any], name: str | None) -> None:
+    """Raises RunConflict for an id that is somebody else's run: that much whoever wants the id has to know of it."""
+    row = None if name is None else await engine_of(call.app).store.find_run(check_name("run id", name))
+    if row is not None and not call.caller.may_see(row.user):
+        raise RunConflict(row.id, "owner")
 
 
 def run_path(id: str, uid: str) -> str:

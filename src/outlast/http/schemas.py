@@ -65,14 +65,25 @@ def _twin(annotation: Any) -> Any:
 
 @functools.cache
 def _twin_struct(cls: type[msgspec.Struct]) -> type[msgspec.Struct]:
-    fields = msgspec.structs.fields(cls)
-    twins = [_twin(field.type) for field in fields]
-    if all(twin is field.type for field, twin in zip(fields, twins, strict=True)):
+    if not _has_error(cls, set()):
         return cls
     made: list[Any] = []
-    for field, twin in zip(fields, twins, strict=True):
+    for field in msgspec.structs.fields(cls):
+        twin = _twin(field.type)
         made.append((field.name, twin) if field.required else (field.name, twin, _default_of(field)))
     return msgspec.defstruct(cls.__name__, made, kw_only=True, namespace={"__doc__": cls.__doc__})
+
+
+def _has_error(annotation: Any, seen: set[Any]) -> bool:
+    """Whether there is an `ErrorRecord` in it. Records may hold themselves: plans do."""
+    if annotation is events.ErrorRecord:
+        return True
+    if isinstance(annotation, type) and issubclass(annotation, msgspec.Struct):
+        if annotation in seen:
+            return False
+        seen.add(annotation)
+        return any(_has_error(field.type, seen) for field in msgspec.structs.fields(annotation))
+    return any(_has_error(one, seen) for one in get_args(annotation))
 
 
 def _default_of(field: msgspec.structs.FieldInfo) -> Any:

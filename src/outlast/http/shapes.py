@@ -32,7 +32,6 @@ __all__ = [
     "StartRequest",
     "Wait",
     "WaitQuery",
-    "WorkflowInfo",
 ]
 
 Scalar = str | int | float | bool | None
@@ -200,18 +199,6 @@ class Done(msgspec.Struct, kw_only=True, frozen=True):
 
     id: str
     uid: str
-
-
-class WorkflowInfo(msgspec.Struct, kw_only=True, frozen=True):
-    """A workflow that this process knows."""
-
-    name: str
-    version: str
-    """Of the code at hand."""
-    doc: str
-    input_schema: dict[str, Any]
-    """JSON Schema of the input by parameter name."""
-    output_schema: dict[str, Any]
 
 
 class Standing(msgspec.Struct, kw_only=True, frozen=True):

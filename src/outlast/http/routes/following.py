@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
 from datetime import UTC, datetime
+from typing import TYPE_CHECKING
 
 import msgspec
 
-from outlast.errors import OutlastError, RunNotFound
 from outlast.http.feeds import Feeds
 from outlast.http.reach import engine_of, find_run
 from outlast.http.refusals import InvalidRequest
@@ -19,11 +18,13 @@ from outlast.http.streams import Events, event
 from outlast.run.handle import Run
 from outlast.run.records import TimelineItem
 
+if TYPE_CHECKING:
+    from outlast.engine.engine import Engine
+
 __all__ = ["follow_changes", "follow_run"]
 
 SEEN_END = "end"
 """What the id of a stream's last event ends with: who names it has seen that the run ended."""
-CHANGE_GAP_S = 0.5
 
 _encode = msgspec.json.Encoder().encode
 
@@ -60,13 +61,8 @@ async def _tell_run(feeds: Feeds, run: Run[None], after: int) -> AsyncGenerator[
             async for frame in frames:
                 seq = frame.seq
                 yield event(frame.data, id=str(seq))
-        if not feed.is_ended:
-            return
-    try:
-        end = End(seq=seq, status=(await run.status()).status)
-    except RunNotFound:
-        return
-    yield event(_encode(end), id=f"{seq}.{SEEN_END}", name="end")
+    if feed.end is not None:
+        yield event(_encode(End(seq=seq, status=feed.end)), id=f"{seq}.{SEEN_END}", name="end")
 
 
 async def follow_changes(call: Call[Nothing, Nothing]) -> Events[Change]:
@@ -74,27 +70,11 @@ async def follow_changes(call: Call[Nothing, Nothing]) -> Events[Change]:
 
     Read what is shown anew then. It is a hint: one may come for nothing.
     """
-    engine_of(call.app)
-    return Events(_tell_changes(call))
+    return Events(_tell_changes(call.feeds, engine_of(call.app)))
 
 
-async def _tell_changes(call: Call[Nothing, Nothing]) -> AsyncGenerator[bytes, None]:
-    """Of other processes the store's hints tell, of this one the count of entries it wrote."""
-    engine, hinted, closing = engine_of(call.app), asyncio.Event(), call.feeds.closing
-    unsubscribe = engine.store.subscribe(hinted.set)
-    seen = engine.writer.entries
-    try:
-        while not closing.is_set():
-            try:
-                async with asyncio.timeout(CHANGE_GAP_S):
-                    await closing.wait()
-            except TimeoutError:
-                pass
-            if hinted.is_set() or seen != engine.writer.entries:
-                hinted.clear()
-                seen = engine.writer.entries
+async def _tell_changes(feeds: Feeds, engine: Engine) -> AsyncGenerator[bytes, None]:
+    with feeds.watching(engine) as feed:
+        async with aclosing(feed.changes()) as changes:
+            async for _ in changes:
                 yield event(_encode(Change(at=datetime.now(UTC))), name="change")
-    except OutlastError:
-        return
-    finally:
-        unsubscribe()

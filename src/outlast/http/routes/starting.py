@@ -9,9 +9,9 @@ from __future__ import annotations
 from typing import Any
 
 from outlast.core.states import is_ended
-from outlast.errors import FunctionNotFound, InvalidSetting, RunConflict
+from outlast.errors import FunctionNotFound, InvalidSetting, RunConflict, RunExists
 from outlast.http.access import Caller
-from outlast.http.reach import engine_of, handle_of, run_path
+from outlast.http.reach import check_visible, engine_of, handle_of, run_path
 from outlast.http.refusals import NotAllowed
 from outlast.http.route import Call, Reply
 from outlast.http.routes.runs import read_wait, wait_outcome
@@ -33,8 +33,8 @@ async def start_run(call: Call[StartQuery, StartRequest]) -> Reply[Outcome]:
     if workflow is None:
         raise FunctionNotFound(body.workflow[:200], "workflow")
     given, user = workflow.decode_input_json(bytes(body.input)), _owner(call.caller, body.user)
-    if body.on_conflict == "restart" and not call.caller.is_admin:
-        await _check_own(call, body.id)
+    if body.on_conflict == "restart":
+        await check_visible(call, body.id)
     start = check_start(
         id=body.id,
         on_conflict=body.on_conflict,
@@ -46,7 +46,11 @@ async def start_run(call: Call[StartQuery, StartRequest]) -> Reply[Outcome]:
         attributes=body.attributes,
         trace=body.trace or _trace_of(call),
     )
-    uid, name = await engine.start(workflow, given, start)
+    try:
+        uid, name = await engine.start(workflow, given, start)
+    except (RunExists, RunConflict):  # which say how the other run stands, and what it is
+        await check_visible(call, body.id)
+        raise
     row = await engine.get_row(uid)
     if not call.caller.may_see(row.user):
         raise RunConflict(name, "owner")
@@ -66,13 +70,6 @@ def _owner(caller: Caller, asked: str | None) -> str | None:
     if asked not in {None, caller.id}:
         raise NotAllowed(caller.name, f"start a run of {asked!r}", "to be that user, or the scope 'admin'")
     return caller.id
-
-
-async def _check_own(call: Call[Any, Any], id: str | None) -> None:
-    """Only one's own run can be replaced by another."""
-    row = None if id is None else await engine_of(call.app).store.find_run(id)
-    if row is not None and not call.caller.may_see(row.user):
-        raise RunConflict(row.id, "owner")
 
 
 def _trace_of(call: Call[Any, Any]) -> str | None:

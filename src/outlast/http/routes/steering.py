@@ -5,7 +5,8 @@ What always holds: when one answers, what it was asked for is stored; and it is 
 
 from __future__ import annotations
 
-from outlast.http.reach import find_run, run_path
+from outlast.errors import RunExists
+from outlast.http.reach import check_visible, find_run, run_path
 from outlast.http.route import Call, Nothing, Reply
 from outlast.http.shapes import CancelAnswer, CancelRequest, Done, FindRun, ForkRequest, ResumeRequest
 
@@ -39,7 +40,11 @@ async def fork_run(call: Call[FindRun, ForkRequest]) -> Reply[Done]:
     This one goes on as it is. `results` replaces results of steps before `at`, by key.
     """
     run, _ = await find_run(call)
-    fork = await run.fork(at=call.body.at, results=call.body.results, id=call.body.id)
+    try:
+        fork = await run.fork(at=call.body.at, results=call.body.results, id=call.body.id)
+    except RunExists:  # which says how the other run stands
+        await check_visible(call, call.body.id)
+        raise
     location = call.root + run_path(fork.id, fork.uid)
     return Reply(Done(id=fork.id, uid=fork.uid), 201, {"location": location})
 

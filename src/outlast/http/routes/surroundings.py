@@ -2,23 +2,21 @@
 
 from __future__ import annotations
 
-import inspect
 from importlib.metadata import PackageNotFoundError, version
 
-from outlast.authoring.schema import json_schema
-from outlast.authoring.workflow import Workflow
 from outlast.errors import FunctionNotFound
 from outlast.http.reach import engine_of
 from outlast.http.route import Call, Nothing
-from outlast.http.shapes import Standing, WorkflowInfo
-from outlast.run.records import WorkerInfo
+from outlast.http.shapes import Standing
+from outlast.run.describing import describe_workflow
+from outlast.run.records import WorkerInfo, WorkflowInfo
 
 __all__ = ["find_version", "get_health", "get_readiness", "get_workflow", "list_workers", "list_workflows"]
 
 
 async def list_workflows(call: Call[Nothing, Nothing]) -> list[WorkflowInfo]:
-    """The workflows that this server knows, with the schemas of their input and output."""
-    return [_describe(workflow) for workflow in call.app.iter_workflows()]
+    """The workflows that this server knows, with their plans and the schemas of their input and output."""
+    return call.app.workflows()
 
 
 async def get_workflow(call: Call[Nothing, Nothing]) -> WorkflowInfo:
@@ -27,17 +25,7 @@ async def get_workflow(call: Call[Nothing, Nothing]) -> WorkflowInfo:
     workflow = call.app.find_workflow(name)
     if workflow is None:
         raise FunctionNotFound(name[:200], "workflow")
-    return _describe(workflow)
-
-
-def _describe(workflow: Workflow[..., object]) -> WorkflowInfo:
-    return WorkflowInfo(
-        name=workflow.name,
-        version=workflow.version,
-        doc=inspect.getdoc(workflow.fn) or "",
-        input_schema=workflow.arguments.json_schema(),
-        output_schema=json_schema(workflow.arguments.returns.annotation),
-    )
+    return describe_workflow(workflow)
 
 
 async def list_workers(call: Call[Nothing, Nothing]) -> list[WorkerInfo]:

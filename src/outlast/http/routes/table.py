@@ -36,6 +36,7 @@ _START: Errors = (
 _FORK: Errors = (
     *_FOUND,
     errors.RunExists,
+    errors.RunConflict,
     errors.NotEncodable,
     errors.KeyNotFound,
     errors.PayloadDamaged,
