@@ -195,6 +195,22 @@ async def queued(ctx: Context, width: int) -> list[str]:
 
 
 @flows.workflow
+async def by_queue(ctx: Context, seconds: float) -> str:
+    """One step on a queue."""
+    return await slow.options(queue=QUEUE)("s", seconds)
+
+
+@flows.workflow
+async def guarded_by_queue(ctx: Context, seconds: float) -> list[str]:
+    """A step on a queue that must not happen twice."""
+    try:
+        got = await once.options(queue=QUEUE)("o", seconds)
+    except StepInterrupted:
+        got = "interrupted"
+    return [got, await act("after")]
+
+
+@flows.workflow
 async def mended(ctx: Context, tag: str) -> list[str]:
     """Fails, and goes on by `retry()` once the world was mended."""
     return [await act("before"), await fragile(tag), await act("after")]
@@ -308,7 +324,9 @@ def accepted_outputs(workflow: str, arguments: list[Any]) -> list[Any]:
     if workflow == "queued":
         done = [*(f"q{number}!" for number in range(arguments[0])), "qt!", "qh!", "qf!"]
         return [[*done, got] for got in ("o!", "interrupted")]
-    if workflow == "guarded":
+    if workflow == "by_queue":
+        return ["s!"]
+    if workflow in {"guarded", "guarded_by_queue"}:
         return [[got, "after!"] for got in ("o!", "interrupted")]
     if workflow == "family":
         return [["leaf!"] * 3 ** arguments[0]]

@@ -21,10 +21,12 @@ from outlast.engine.engine import Engine
 from outlast.engine.hot import HotRun
 from outlast.engine.hotruns import HotRuns
 from outlast.engine.starting import Start
+from outlast.engine.tasks.queues import QueueSettings
 from outlast.engine.worker import Worker, WorkerSettings
 from outlast.stores.memory import MemoryStore
 from outlast.stores.store import (
     ClaimedRun,
+    ClaimedTask,
     Claiming,
     Entry,
     Inbox,
@@ -34,6 +36,7 @@ from outlast.stores.store import (
     Progress,
     Reaped,
     RunRow,
+    TaskOutcome,
     WorkerRow,
 )
 
@@ -93,7 +96,11 @@ class HeldStore(MemoryStore):
             return await call
         holds.remove(hold)
         if hold.before:
-            await hold.wait()
+            try:
+                await hold.wait()
+            except BaseException:
+                call.close()  # whoever asked has gone
+                raise
             return await call
         value = await call
         await hold.wait()
@@ -135,6 +142,20 @@ class HeldStore(MemoryStore):
     async def read_journal(self, uid: str, *, after: int = -1, limit: int = 1000) -> list[Entry]:
         return await self._pass("read_journal", super().read_journal(uid, after=after, limit=limit), uid)
 
+    async def claim_tasks(self, claiming: Claiming, functions: Sequence[str], lease_us: int) -> list[ClaimedTask]:
+        return await self._pass("claim_tasks", super().claim_tasks(claiming, functions, lease_us), claiming)
+
+    async def renew_tasks(
+        self, worker_id: str, held: Sequence[tuple[str, str, int, bytes]], lease_us: int
+    ) -> list[tuple[str, str, int]]:
+        return await self._pass("renew_tasks", super().renew_tasks(worker_id, held, lease_us), held)
+
+    async def complete_tasks(self, worker_id: str, outcomes: Sequence[TaskOutcome]) -> list[bool]:
+        return await self._pass("complete_tasks", super().complete_tasks(worker_id, outcomes), outcomes)
+
+    async def lost_attempts(self, uid: str, open_attempts: Sequence[tuple[str, int]]) -> list[tuple[str, int]]:
+        return await self._pass("lost_attempts", super().lost_attempts(uid, open_attempts), uid)
+
     async def read_inbox(self, uid: str, *, after: int = 0, limit: int = 500) -> Inbox:
         return await self._pass("read_inbox", super().read_inbox(uid, after=after, limit=limit), uid)
 
@@ -174,10 +195,13 @@ class Process:
 
 
 @asynccontextmanager
-async def process(name: str, module: Module, *, works: bool = True, **settings: Any) -> AsyncIterator[Process]:
+async def process(
+    name: str, module: Module, *, works: bool = True, task_lease_us: int = 60_000_000, **settings: Any
+) -> AsyncIterator[Process]:
     """A process on the store of this name, for as long as the block lasts."""
     store = HeldStore(name)
-    engine = Engine(store, module, dev=False, executors={}, log=LOG)
+    queues = {"gpu": QueueSettings(task_lease_us)}
+    engine = Engine(store, module, dev=False, executors={}, log=LOG, queues=queues)
     one = Process(store, engine)
     if works:
         async with engine.make_worker(WorkerSettings(**settings)):

@@ -175,6 +175,11 @@ async def two(ctx: Context, x: int) -> list[int]:
 
 
 @flows.workflow
+async def half(ctx: Context, x: int) -> int:
+    return await halve(x)
+
+
+@flows.workflow
 async def fan(ctx: Context, width: int) -> list[int]:
     return await ctx.map(double, range(width), limit=width)
 

@@ -110,7 +110,7 @@ class Stepper:
         self._threads = threads
         self._executors = executors
         self._line: collections.OrderedDict[tuple[HotRun, str], None] = collections.OrderedDict()
-        self._attempts: dict[tuple[str, str], Attempt] = {}
+        self._attempts: dict[tuple[Carrier, str], Attempt] = {}
         self.is_closed = False
         self.on_free: Callable[[], None] | None = None
         """Told, once, of the next place that nobody in line takes."""
@@ -155,13 +155,13 @@ class Stepper:
     def run(self, run: Carrier, pending: Carried, number: int) -> None:
         """Begin the attempt. Its place was reserved."""
         attempt = Attempt(self, run, pending, number)
-        self._attempts[run.uid, pending.key] = attempt
+        self._attempts[run, pending.key] = attempt
         context = pending.context.copy()
         attempt.task = self._home.loop.create_task(self._execute(attempt), context=context)
 
     def cancel(self, run: Carrier, key: str, why: str = "cancelled") -> None:
         """Tell the attempt to stop, if it executes: an async one at once; a thread sees it and goes on to its end."""
-        attempt = self._attempts.get((run.uid, key))
+        attempt = self._attempts.get((run, key))
         if attempt is not None and not attempt.stopped:
             self._stop(attempt, why)
 
@@ -262,7 +262,7 @@ class Stepper:
 
     def _start_limits(self, attempt: Attempt) -> None:
         """From now on it may take so long, and be silent for so long."""
-        if self._attempts.get((attempt.run.uid, attempt.key)) is not attempt:
+        if self._attempts.get((attempt.run, attempt.key)) is not attempt:
             return  # it was quicker
         attempt.began_at = self._home.clock.now_us()
         timeout_us = attempt.call.settings.timeout_us
@@ -294,7 +294,7 @@ class Stepper:
             self._home.loop.call_soon_threadsafe(self._beat, attempt, raw)
 
     def _beat(self, attempt: Attempt, raw: bytes | None) -> None:
-        if self._attempts.get((attempt.run.uid, attempt.key)) is not attempt or attempt.stopped:
+        if self._attempts.get((attempt.run, attempt.key)) is not attempt or attempt.stopped:
             return
         self._expect_heartbeat(attempt)
         now = self._home.clock.now_us()
@@ -357,7 +357,7 @@ class Stepper:
             attempt.alarm.cancel()
         if attempt.pulse is not None:
             attempt.pulse.cancel()
-        if self._attempts.get((attempt.run.uid, attempt.key)) is attempt:
-            del self._attempts[attempt.run.uid, attempt.key]
+        if self._attempts.get((attempt.run, attempt.key)) is attempt:
+            del self._attempts[attempt.run, attempt.key]
         attempt.task = attempt.info = None  # both lead back here: it would be garbage that only a collector finds
         self.release()

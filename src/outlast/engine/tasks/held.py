@@ -47,8 +47,8 @@ class HeldTask:
     """Of its run nothing is known here."""
 
     __slots__ = (
-        "attempt", "call", "context", "is_dropped", "is_over", "is_stopped", "key", "lease_until_us", "lease_us",
-        "progress", "running", "started", "steps", "taker", "uid", "worker_id",
+        "alarm", "attempt", "call", "context", "is_dropped", "is_over", "is_stopped", "key", "lease_until_us",
+        "lease_us", "progress", "running", "started", "steps", "taker", "uid", "worker_id",
     )  # fmt: skip
 
     def __init__(
@@ -69,6 +69,8 @@ class HeldTask:
         self.lease_us = 0
         self.lease_until_us = 0
         """By this machine's boot clock."""
+        self.alarm: asyncio.TimerHandle | None = None
+        """Rings when the lease may be over."""
         self.progress = b""
         """What it last said of itself, for the next renewal."""
         self.is_stopped = False

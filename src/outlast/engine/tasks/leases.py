@@ -79,23 +79,36 @@ class TaskLeases:
 
     async def renew(self) -> None:
         """One renewal of all that are held. Those that are to be given up are told to stop."""
-        now_us = boottime_us()
-        for held in list(self._held()):
-            if now_us >= held.lease_until_us and not held.is_over:
-                self._on_lost(held)
-        by_lease = sorted((held for held in self._held() if not held.is_dropped), key=lambda held: held.lease_us)
-        for lease_us, tasks in itertools.groupby(by_lease, key=lambda held: held.lease_us):
+        held = sorted(self._held(), key=_by_lease)
+        for lease_us, tasks in itertools.groupby(held, key=_by_lease):
             await self._renew(lease_us, list(tasks))
 
     async def _renew(self, lease_us: int, tasks: Sequence[HeldTask]) -> None:
         sent_at_us, worker_id = boottime_us(), self._home.worker_id
-        leases = [held.lease for held in tasks if held.worker_id == worker_id]
+        leases = [held.lease for held in tasks if held.worker_id == worker_id and not held.is_dropped]
         if not leases:
             return
         given_up = set(await self._home.store.renew_tasks(worker_id, leases, lease_us))
         for held in tasks:
-            if (held.uid, held.key, held.attempt) not in given_up:
-                held.lease_until_us = sent_at_us + lease_us
-            elif not held.is_over:
-                held.lease_until_us = max(held.lease_until_us, sent_at_us + lease_us)
+            held.lease_until_us = max(held.lease_until_us, sent_at_us + lease_us)
+            if (held.uid, held.key, held.attempt) in given_up and not held.is_over:
                 held.taker.stop(held)
+
+    # --- the clock of this machine ------------------------------------------------------------------------------------
+
+    def expect(self, held: HeldTask) -> None:
+        """It was claimed: watch that it does not outlive its lease, also while the store gives no answer."""
+        left_us = held.lease_until_us - boottime_us()
+        held.alarm = self._home.loop.call_later(max(left_us, 0) / 1e6, self._ring, held)
+
+    def _ring(self, held: HeldTask) -> None:
+        if held.is_over or held.is_dropped:
+            return  # what is reported, the store judges
+        if boottime_us() < held.lease_until_us:
+            self.expect(held)
+        else:
+            self._on_lost(held)
+
+
+def _by_lease(held: HeldTask) -> int:
+    return held.lease_us

@@ -161,6 +161,7 @@ class TaskTaker:
             return False
         held.lease_us, held.lease_until_us = lease_us, sent_at_us + lease_us
         self._held[held.uid, held.key, held.attempt] = held
+        self.leases.expect(held)
         self.leases.renew_soon(lease_us // 3)
         self._home.stepper.run(held, held, held.attempt)
         return True
@@ -195,6 +196,8 @@ class TaskTaker:
         self._forget(held)
 
     def _forget(self, held: HeldTask) -> None:
+        if held.alarm is not None:
+            held.alarm.cancel()
         name = held.uid, held.key, held.attempt
         if self._held.get(name) is held:
             del self._held[name]
