@@ -49,6 +49,9 @@ if TYPE_CHECKING:
 
 __all__ = ["HotRuns"]
 
+PARK_SOON_US = 200_000
+LONG_US = 60_000_000
+"""A run that waits for nothing but time, and for so long or longer, need not stay for a second."""
 PARK_AFTER_US = 1_000_000
 """A run whose next timer is nearer than this stays hot; one with nothing to do stays for this long, or for a hundred
 times what its replay cost (PROTOCOL F39)."""
@@ -300,12 +303,15 @@ class HotRuns:
         """Park runs that have rested long enough. Called a few times a second."""
         now = self.clock.now_us()
         for run in list(self._runs.values()):
-            if not run.is_at_rest or now - run.rested_at < max(PARK_AFTER_US, 100 * run.replay_us):
+            if not run.is_at_rest or now - run.rested_at < max(PARK_SOON_US, 100 * run.replay_us):
                 continue
             due = run.next_due_us()
             if due is not None and due <= now:
                 run.advance()  # its alarm counts by another clock than the store's, which was set forward
-            elif (due is None or due - now > PARK_AFTER_US) and run.may_park():
+                continue
+            sleeps = due is not None and due - now >= LONG_US and not (run.steps or run.waits)
+            is_soon = due is not None and due - now <= PARK_AFTER_US
+            if (sleeps or now - run.rested_at >= PARK_AFTER_US) and not is_soon and run.may_park():
                 run.release(due, run.waiting_on())
 
     def _make_room(self) -> None:
