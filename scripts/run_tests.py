@@ -1,11 +1,12 @@
-"""What `make test`, `test-fast` and `soak` do: pytest in one or two passes, and one clear answer at the end.
+"""What `make test`, `test-fast` and `soak` do: pytest in one or more passes, and one clear answer at the end.
 
     python scripts/run_tests.py all|fast|soak [pytest's own arguments]
 
 Tests that spawn processes or measure time are marked `process` and run alone, after all others ran side by side: beside
-others they would measure the others. Both passes use one PostgreSQL server (tests/postgres_server.py). The last lines
-add both passes up, and name what ran: a store backend that has code but ran no test is a failure in CI, since a suite
-that skips a backend says nothing about it.
+others they would measure the others. Tests that work runs to their end run once more in dev mode, where no run stays in
+memory: each stimulus is a replay, and a body that leaves its journal shows itself. All passes use one PostgreSQL server
+(tests/postgres_server.py). The last lines add the passes up, and name what ran: a store backend that has code but ran
+no test is a failure in CI, since a suite that skips a backend says nothing about it.
 """
 
 from __future__ import annotations
@@ -19,9 +20,11 @@ import sys
 import tempfile
 import time
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from importlib.metadata import version
 from pathlib import Path
+from typing import NamedTuple
 from xml.etree import ElementTree as ET
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -33,15 +36,36 @@ STORES = ROOT / "src" / "outlast" / "stores"
 BACKENDS = ("memory", "sqlite", "postgres")
 NO_TESTS_COLLECTED = 5  # pytest's exit status; a pass may be empty when ARGS select tests of the other
 
-# Each pass: what it is called, its marker expression, and its pytest arguments.
+
+class Pass(NamedTuple):
+    """One call of pytest."""
+
+    name: str
+    markers: str
+    """Its marker expression."""
+    options: tuple[str, ...] = ()
+    environment: Mapping[str, str] = {}
+    paths: tuple[str, ...] = ()
+    """What it is for, where that is not everything; it is left out when ARGS say what is to run."""
+
+
 SIDE_BY_SIDE = ("-n", "2", "--dist", "worksteal")
-PASSES: dict[str, list[tuple[str, str, tuple[str, ...]]]] = {
+QUICK = "not slow and not process and not soak"
+ALWAYS_REPLAYED = ("app", "children", "graphs", "run", "engine/test_commits.py", "engine/test_left_alone.py")
+PASSES = {
     "all": [
-        ("side by side", "not process and not soak", SIDE_BY_SIDE),
-        ("one at a time", "process and not soak", ()),
+        Pass("side by side", "not process and not soak", SIDE_BY_SIDE),
+        Pass(
+            "with a replay for each stimulus",
+            QUICK,
+            SIDE_BY_SIDE,
+            environment={"OUTLAST_DEV": "1"},
+            paths=tuple(f"tests/{path}" for path in ALWAYS_REPLAYED),
+        ),
+        Pass("one at a time", "process and not soak"),
     ],
-    "fast": [("side by side", "not slow and not process and not soak", SIDE_BY_SIDE)],
-    "soak": [("soak", "soak", ("-s",))],
+    "fast": [Pass("side by side", QUICK, SIDE_BY_SIDE)],
+    "soak": [Pass("soak", "soak", ("-s",))],
 }
 
 
@@ -79,17 +103,23 @@ def run_passes(kind: str, arguments: list[str]) -> Tally:
     """Run all passes, also when one failed: one answer is worth more than half of one."""
     tally = Tally()
     with tempfile.TemporaryDirectory() as folder:
-        for number, (name, markers, options) in enumerate(PASSES[kind]):
+        for number, each in enumerate(PASSES[kind]):
+            if each.paths and arguments:
+                continue
             report = Path(folder) / f"{number}.xml"
-            print(f"\n--- {name}: {markers}", flush=True)
-            pytest = [sys.executable, "-m", "pytest", "-q", "-m", markers, f"--junitxml={report}"]
+            print(f"\n--- {each.name}: {each.markers}", flush=True)
+            pytest = [sys.executable, "-m", "pytest", "-q", "-m", each.markers, f"--junitxml={report}"]
             status = subprocess.run(
-                [*pytest, *options, *arguments], cwd=ROOT, stdin=subprocess.DEVNULL, check=False
+                [*pytest, *each.options, *each.paths, *arguments],
+                cwd=ROOT,
+                env=os.environ | each.environment,
+                stdin=subprocess.DEVNULL,
+                check=False,
             ).returncode
             if report.exists():
                 tally.add(report)
             if status not in {0, NO_TESTS_COLLECTED}:
-                tally.bad_exits.append(f"{name} (pytest exit {status})")
+                tally.bad_exits.append(f"{each.name} (pytest exit {status})")
     return tally
 
 

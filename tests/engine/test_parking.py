@@ -11,7 +11,7 @@ import pytest
 from outlast import Context, Outlast
 from outlast.engine.hotruns import PARK_AFTER_US, PARK_SOON_US
 
-app = Outlast("memory://")
+app = Outlast("memory://", dev=False)  # in dev mode none would be hot
 
 
 @app.workflow

@@ -33,7 +33,7 @@ class ParkingStore(MemoryStore):
 
 async def test_runs_that_parked_while_it_asked_are_not_asked_for_one_by_one() -> None:
     """Each would be a write for nothing, and thousands of them kept the sweeper from parking and reaping."""
-    app = Outlast("memory://")
+    app = Outlast("memory://", dev=False)
     store = ParkingStore("memory://")
     store.app, app._store = app, store
 
