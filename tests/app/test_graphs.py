@@ -48,6 +48,7 @@ async def test_a_graph_runs_as_any_workflow(shop: Outlast) -> None:
         status = await run.status()
         assert [step.key for step in status.steps] == ["double[0]", "double[1]", "double[2]", "check"]
         assert status.version == graph.version
+        assert status.input == {"numbers": [1, 2, 3]}
         assert (await shop.start(graph, {"numbers": [1, 2, 3]}, id="d-1")).uid == run.uid
 
 

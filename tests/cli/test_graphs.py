@@ -102,3 +102,28 @@ def test_a_graph_that_was_left_goes_on_in_a_worker(shop: Path) -> None:
         time.sleep(0.05)
     two.send_signal(signal.SIGTERM)
     assert finish(two).code == 0
+
+
+def test_a_graph_is_drawn_from_its_file(shop: Path) -> None:
+    """Also one whose functions nobody has written yet."""  # SPEC G5
+    (shop / "ship.yaml").write_text(GRAPH)
+    (shop / "new.yaml").write_text("name: new\nnodes: {a: {function: nothing}}\n")
+    for name, box in (("ship.yaml", "Charge"), ("new.yaml", "nothing")):
+        done = call("graph", name)
+        assert done.code == 0, done.err
+        assert done.out.startswith("flowchart TD")
+        assert box in done.out
+
+
+def test_a_graph_is_checked_against_its_functions(shop: Path) -> None:
+    """`outlast check` tells which of its nodes could not be called."""  # SPEC G3
+    (shop / "ship.yaml").write_text(GRAPH)
+    done = call("check", "ship.yaml")
+    assert (done.code, done.out.splitlines()[-1]) == (0, "0 found in 1 workflow")
+    wrong = GRAPH.replace("name: ship", "name: wrong").replace("$item", "$item, more: 1")
+    (shop / "wrong.yaml").write_text(wrong.replace("function: charge", "function: x"))
+    done = call("check", "wrong.yaml")
+    assert done.code == 1
+    assert "No step is registered as 'x': graph 'wrong', node 'charge', function" in done.out
+    assert "'pack' cannot be called so" in done.out
+    assert done.out.splitlines()[-1] == "2 found in 1 workflow"

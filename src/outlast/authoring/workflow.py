@@ -26,7 +26,7 @@ from outlast.errors import NotInBody
 
 if TYPE_CHECKING:
     from outlast.authoring.module import Module
-    from outlast.authoring.signature import Explicit
+    from outlast.authoring.signature import Arguments
     from outlast.authoring.source.reading import Reading
     from outlast.core.graph.compiling import CompiledGraph
     from outlast.core.machine import Machine
@@ -55,12 +55,15 @@ class Workflow(Generic[P, R]):
         self._version = None if version is None else check_name("version", version)
         self._snapshot = take_snapshot(fn, is_declared=True)
         self._reading: Reading | None = None
-        self.arguments: Final = declare_arguments(fn, name, skip_first=True)
+        self.arguments: Final = self._declare_arguments(fn, name)
         """Its input: the parameters behind the context."""
         self._home = home
         self.child_settings = CHILD_DEFAULTS
         """How it is run as a child."""
         mark_coroutine_function(self)
+
+    def _declare_arguments(self, fn: Callable[..., Any], name: str) -> Arguments:
+        return declare_arguments(fn, name, skip_first=True)
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> Coro[R]:
         """For a body: run this workflow as a child run, and wait for its output. Raises what the child failed with, or
@@ -125,10 +128,6 @@ class Workflow(Generic[P, R]):
 
     def check(self, registry: Module) -> None:
         """That a run of it can be started with what `registry` knows; a body's code is only known by running it."""
-
-    def encode_call(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[bytes, Explicit]:
-        """The input of a child run as JSON, and which parameters the body gave itself. Raises as `encode_input`."""
-        return self.arguments.encode_call(args, kwargs)
 
     def definition_json(self) -> bytes:
         """What it is made from, if that is data; empty for a body."""

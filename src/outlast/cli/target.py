@@ -63,7 +63,15 @@ def load_workflow(target: str, module_of_graph: str | None = None) -> Target:
 
 
 def load_workflows(target: str) -> list[Target]:
-    """The workflow that `MODULE:WORKFLOW` names; of `MODULE` alone, all of its apps. Raises CommandError likewise."""
+    """The workflow that `MODULE:WORKFLOW` names; of `MODULE` alone, all of its apps; or the graph in a file.
+
+    A graph that does not name its module comes with an app that has no functions. Raises as `load_workflow`.
+    """
+    if Path(target).suffix.lower() in GRAPH_SUFFIXES:
+        if _read_graph(target).module is not None:
+            return [_load_graph(target, None)]
+        alone = Outlast("memory://")
+        return [Target(alone, add_graph(alone, target))]
     place, _, name = target.partition(":")
     module = _load_module(place)
     apps = _find_apps(module)

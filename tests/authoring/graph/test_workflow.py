@@ -33,7 +33,7 @@ def make(module: Module | None = None, **more: Any) -> GraphWorkflow:
 
 
 def read(raw: bytes) -> Any:
-    return json.loads(raw)["input"]
+    return json.loads(raw)
 
 
 # --- input ------------------------------------------------------------------------------------------------------------
@@ -85,9 +85,10 @@ async def test_a_default_belongs_to_one_run_alone() -> None:
 
 def test_a_form_can_be_made_of_the_input() -> None:
     """The JSON Schema of the input has the fields, as for any workflow."""
-    found = json.dumps(make(input=FIELDS).arguments.json_schema())
-    assert '"order"' in found
-    assert '"class"' in found
+    found = make(input=FIELDS).arguments.json_schema()
+    assert found["properties"].keys() == FIELDS.keys()
+    assert found["required"] == ["order"]
+    assert make().arguments.json_schema() == {"default": None}
 
 
 # --- entry nodes ------------------------------------------------------------------------------------------------------
@@ -97,12 +98,39 @@ def test_only_entry_nodes_can_be_started() -> None:
     """A start that names another node is refused, with those there are."""  # SPEC G3
     nodes = {"a": {"function": "give", "next": "b"}, "b": {"function": "give"}, "c": {"function": "give"}}
     graph = make(nodes=nodes, output=None)
-    assert json.loads(graph.encode_input((None, "c"), {}))["entry"] == ["c"]
-    assert json.loads(graph.encode_input((None, ("c", "a")), {}))["entry"] == ["c", "a"]
-    assert json.loads(graph.encode_input((None, []), {}))["entry"] == []
+    assert read(graph.encode_input((3, "c"), {})) == {"$entry": ["c"], "$input": 3}
+    assert read(graph.encode_input((None, ("c", "a")), {})) == {"$entry": ["c", "a"], "$input": None}
+    assert graph.decode_input_json(b'{"$entry": "c", "$input": 3}') == graph.encode_input((3, "c"), {})
+    assert graph.decode_input_json(b'{"$entry": ["c"]}') == graph.encode_input((None, "c"), {})
+    assert read(graph.encode_input(({"x": 1}, []), {})) == {"x": 1}
     for entry in ("b", ["a", "b"], "", 3, None, [["a"]]):
         with pytest.raises(InvalidInput, match=r"at entry\. Expected some of its entry nodes, 'a', 'c'"):
             graph.encode_input((None, entry), {})
+        if entry not in ("", None):
+            with pytest.raises(InvalidInput, match="at entry"):
+                graph.decode_input_json(json.dumps({"$entry": entry}).encode())
+
+
+@pytest.mark.parametrize(
+    ("data", "told"),
+    [
+        (b'1,"entry":["c"]', "JSON"),
+        (b'1}, {"a": 2', "JSON"),
+        (b"\xff", "JSON"),
+        (b"[" * 100_000, "JSON"),
+        (b'{"$entry": ["a"], "order": 1}', "at order. Expected .input beside .entry"),
+    ],
+)
+def test_input_as_json_is_one_value(data: bytes, told: str) -> None:
+    """Whatever a text is made of, it is the input alone, or says so."""  # SPEC D4
+    with pytest.raises(InvalidInput, match=told):
+        make().decode_input_json(data)
+
+
+def test_an_input_cannot_look_like_entry_nodes() -> None:
+    """What begins at entry nodes is on record as such, so an input of that form is refused."""
+    with pytest.raises(InvalidInput, match="the entry nodes as an argument of their own"):
+        make().encode_input(({"$entry": "a"},), {})
 
 
 # --- functions --------------------------------------------------------------------------------------------------------

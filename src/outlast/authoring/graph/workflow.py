@@ -6,26 +6,23 @@ fingerprint; its input is one value, which is checked, like the entry nodes aske
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
 from outlast.authoring.context import Context
+from outlast.authoring.graph.arguments import GraphArguments, make_signature
 from outlast.authoring.graph.body import GraphBody
 from outlast.authoring.graph.matching import check_functions
-from outlast.authoring.inputs import decode_input
-from outlast.authoring.schema import Misfit, invalid_input
 from outlast.authoring.workflow import Workflow
 from outlast.core.graph.canonical import fingerprint_graph
-from outlast.core.graph.inputs import make_input_type
 from outlast.core.graph.planning import plan_graph
-from outlast.core.graph.problems import list_names, shorten
 from outlast.core.graph.reading import write_json
 
 if TYPE_CHECKING:
     from outlast.authoring.module import Module
-    from outlast.authoring.signature import Explicit
+    from outlast.authoring.signature import Arguments
     from outlast.authoring.workflow import RunFacts
     from outlast.core.graph.compiling import CompiledGraph
     from outlast.core.graph.definition import GraphDefinition
@@ -47,7 +44,7 @@ class GraphWorkflow(Workflow[..., Any]):
         self._graph: Final = graph
         self._source: Final = source
         self._checked: Module | None = None
-        super().__init__(_declare(graph), name, home=home, version=fingerprint_graph(graph))
+        super().__init__(make_signature(graph), name, home=home, version=fingerprint_graph(graph))
         self.__name__ = self.__qualname__ = graph.name
 
     def __repr__(self) -> str:
@@ -96,38 +93,21 @@ class GraphWorkflow(Workflow[..., Any]):
         called = (registry.find_workflow(node.call, self._home) for node in self.graph.nodes.values())
         return list({id(other): other for other in called if isinstance(other, GraphWorkflow)}.values())
 
-    def encode_call(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[bytes, Explicit]:
-        """The input of a child run: as `encode_input` takes it."""
-        return super().encode_call(self._arrange(args, kwargs), {})
-
     def definition_json(self) -> bytes:
         """The graph as JSON."""
         return self.to_json()
 
     def encode_input(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bytes:
         """The input of a run that is about to start: one value, and the entry nodes; or the value's fields by name."""
-        return super().encode_input(self._arrange(args, kwargs), {})
-
-    def _arrange(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, ...]:
-        """By position."""
-        if args and kwargs:
-            raise invalid_input(self.name, Misfit("$", "one value", "it is given by position and by name"))
-        if len(args) > 1:
-            return (args[0], self._check_entry(args[1]), *args[2:])
-        return args or ((kwargs,) if kwargs else ())
+        return self._input.encode_start(args, kwargs)
 
     def decode_input_json(self, data: bytes) -> bytes:
-        """The same from JSON: the value alone."""
-        return decode_input(self.arguments, b'{"input":%s}' % data)
+        """The same from JSON: the value alone, or `{"$entry": […], "$input": …}`."""
+        return self._input.decode_start(data)
 
-    def _check_entry(self, given: object) -> list[str]:
-        entry: list[Any] = [given] if isinstance(given, str) or not isinstance(given, Sequence) else [*given]
-        known = self.graph.entries
-        wrong = [name for name in entry if name not in known]
-        if wrong:
-            expected = f"some of its entry nodes, {list_names([*known])}"
-            raise invalid_input(self.name, Misfit("$.entry", expected, f"got {shorten(wrong[0])}"))
-        return entry
+    def _declare_arguments(self, fn: Callable[..., Any], name: str) -> Arguments:
+        self._input = GraphArguments(fn, self.graph, name)
+        return self._input
 
     async def run_body(self, machine: Machine, facts: RunFacts) -> bytes:
         """The coroutine of a run: gives the output as JSON."""
@@ -136,20 +116,3 @@ class GraphWorkflow(Workflow[..., Any]):
         body = GraphBody(context, self.graph, facts.registry, self._home, msgspec.to_builtins(value))
         output = await body.run(entry or self.graph.entries)
         return self.arguments.returns.settle(output)[0]
-
-
-def _declare(graph: CompiledGraph) -> Callable[..., Any]:
-    """A function whose parameters are the graph's: the codec and whoever shows a form read them."""
-    kind = make_input_type(graph.fields)
-
-    async def body(ctx: Context, input: Any, entry: list[str]) -> Any:  # noqa: ARG001
-        raise AssertionError("run_body runs it")
-
-    body.__annotations__ = {"ctx": Context, "input": kind, "entry": list[str], "return": Any}
-    if graph.fields is None:
-        body.__defaults__ = (None, [])
-    elif any(field.is_required for field in graph.fields):
-        body.__defaults__ = ([],)
-    else:
-        body.__defaults__ = (kind(), [])
-    return body

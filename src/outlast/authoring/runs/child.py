@@ -153,7 +153,7 @@ class ChildCall:
 
 def make_call(workflow: Workflow[..., Any], settings: ChildSettings, args: Any, kwargs: Any) -> ChildCall:
     """Raises TypeError, NotEncodable or ValueTooLarge for an input that cannot be."""
-    data, explicit = workflow.encode_call(args, kwargs)
+    data, explicit = workflow.arguments.encode_call(args, kwargs)
     workflow.arguments.parse(data)  # InvalidInput here, in the parent, and not as soon as the child begins
     return ChildCall(workflow, settings, data, explicit)
 

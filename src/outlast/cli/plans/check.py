@@ -3,21 +3,25 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import click
 
+from outlast.app import Outlast
 from outlast.authoring.source.checking import check_workflow
+from outlast.authoring.workflow import Workflow
 from outlast.cli.exits import ExitCode
 from outlast.cli.options import Settings, shared_options
 from outlast.cli.output import Output
 from outlast.cli.target import load_workflows
 from outlast.core.check.findings import RULES, Finding
+from outlast.errors import InvalidDefinition
 
 __all__ = ["check"]
 
 
 @click.command()
-@click.argument("target", metavar="MODULE[:WORKFLOW]")
+@click.argument("target", metavar="MODULE[:WORKFLOW]|GRAPH")
 @shared_options
 @click.pass_obj
 def check(settings: Settings, /, target: str) -> ExitCode:
@@ -25,21 +29,36 @@ def check(settings: Settings, /, target: str) -> ExitCode:
 
     Clocks, randomness, the environment, I/O, threads, the order of sets, globals that are changed, calls in clean-up,
     and steps that nothing awaits. A line with the comment "# outlast: ok" is passed over, and a function whose first
-    line has it. Nothing is run but the module's import. Exits with 1 if anything was found.
+    line has it. Nothing is run but the module's import. Of a graph: whether its functions are there and take what they
+    are given. Exits with 1 if anything was found.
     """
     output = settings.output()
     with output.reserved():
-        workflows = [workflow for _, workflow in load_workflows(target)]
-        found = {workflow.name: check_workflow(workflow) for workflow in workflows if workflow.graph is None}
+        targets = load_workflows(target)
+        bodies = [workflow for _, workflow in targets if workflow.graph is None]
+        found = {workflow.name: check_workflow(workflow) for workflow in bodies}
+        graphs = {workflow.name: _check_graph(app, workflow) for app, workflow in targets if workflow.graph is not None}
+    wrong = [problem for problems in graphs.values() for problem in problems]
     findings = [finding for some in found.values() for finding in some or ()]
     unread = sorted(name for name, some in found.items() if some is None)
-    output.emit({"findings": findings, "checked": sorted(found), "unread": unread})
+    output.emit({"findings": findings, "graphs": wrong, "checked": sorted({**found, **graphs}), "unread": unread})
     _tell(output, findings)
+    for problem in wrong:
+        output.say(problem)
     for name in unread:
         output.say(f"{name}: its source cannot be read, so it was not checked")
-    count = len(found) - len(unread)
-    output.say(f"{len(findings)} found in {count} workflow{'' if count == 1 else 's'}")
-    return ExitCode.FAILED if findings else ExitCode.COMPLETED
+    count = len(found) + len(graphs) - len(unread)
+    output.say(f"{len(findings) + len(wrong)} found in {count} workflow{'' if count == 1 else 's'}")
+    return ExitCode.FAILED if findings or wrong else ExitCode.COMPLETED
+
+
+def _check_graph(app: Outlast, graph: Workflow[..., Any]) -> list[str]:
+    """All that is wrong with what its nodes call."""
+    try:
+        graph.check(app)
+    except InvalidDefinition as error:
+        return [str(error), *(note.removeprefix("Also: ") for note in getattr(error, "__notes__", ()))]
+    return []
 
 
 def _tell(output: Output, findings: list[Finding]) -> None:

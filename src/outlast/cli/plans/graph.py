@@ -18,7 +18,7 @@ __all__ = ["graph"]
 
 
 @click.command()
-@click.argument("target", metavar="MODULE[:WORKFLOW]")
+@click.argument("target", metavar="MODULE[:WORKFLOW]|GRAPH")
 @click.option(
     "--format",
     "form",
@@ -29,7 +29,7 @@ __all__ = ["graph"]
 @shared_options
 @click.pass_obj
 def graph(settings: Settings, /, target: str, *, form: str) -> ExitCode:
-    """Draw the plan of a workflow, or of all of MODULE, as its source says it.
+    """Draw the plan of a workflow, or of all of MODULE, as its source says it; or the graph in a file.
 
     Nothing is run but the module's import. With --json, or --format json, of MODULE alone: a list.
     """
