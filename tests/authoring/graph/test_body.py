@@ -212,6 +212,23 @@ async def test_a_fan_out_in_a_cycle_numbers_its_items(kitchen: Kitchen) -> None:
     assert player.keys == ["a[0]", "a[1]", "b", "a[0]#1", "a[1]#1", "b#1"]
 
 
+async def test_what_an_item_gets_does_not_change_meanwhile(kitchen: Kitchen) -> None:
+    """All items of a visit refer to what nodes had given when it began, whatever they give while it goes on."""
+    nodes = {
+        "up": {"function": "next_number", "input": "$nodes.up?", "next": {"1": ["fan", "up"], "*": None}},
+        "fan": {"for_each": ["x", "y", "z"], "mode": "sequential", "input": {"value": "$nodes.up"}},
+    }
+
+    @kitchen.module.step(name="next_number")
+    async def next_number(start: int | None) -> int:
+        return (start or 0) + 1
+
+    player = kitchen.play(nodes, entry="up", max_visits=3, output=["$nodes.fan", "$nodes.up"])
+    last = await player.play()
+    assert player.keys == ["up", "up#1", "fan[0]", "fan[1]", "fan[2]"]
+    assert player.workflow.decode_output(last.output) == [[1, 1, 1], 2]
+
+
 # --- the machine beneath ----------------------------------------------------------------------------------------------
 
 

@@ -48,6 +48,7 @@ SCOPE = {
         ("${input.order} ${input.none} [${input.missing?}]", '{"id":"A","lines":[1,2]} null []'),
         ('${input["a.b"]["c\\""]}!', "1!"),
         ("costs $5, $$ and 100$", "costs $5, $ and 100$"),
+        ("$$" * 300 + "${input.n}" + "$" * 301, "$" * 300 + "3" + "$" * 151),
         ("$$input.n", "$input.n"),
         ("$${input.n}", "${input.n}"),
         ({"a": ["$item", {"b": "$index"}], "c": 1}, {"a": ["x", {"b": 2}], "c": 1}),

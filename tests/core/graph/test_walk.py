@@ -155,6 +155,26 @@ def test_a_cycle_within_a_cycle_comes_to_rest_first() -> None:
         assert set(rounds) == {frozenset()}
 
 
+def test_a_join_within_a_cycle_waits_for_what_comes_from_outside() -> None:
+    """Where two ways lead into a cycle, a join in it does not go before both have."""
+    targets = {"b1": ["m"], "b2": ["h"], "h": ["m"], "m": ["h", "out"], "out": []}
+    choose: Choose = lambda name, n: ["h"] if (name, n) == ("m", 0) else targets[name][-1:]  # noqa: E731
+    for pick in (FIRST, LAST):
+        story = walk(["b2", "b1"], targets, choose, pick)
+        assert not {"b1", "b2"} & story.running_then[story.visits.index("m")]
+        assert story.visits[2:] == ["m", "h", "m", "out"]
+
+
+def test_a_join_deep_within_cycles_waits_for_what_comes_from_outside() -> None:
+    """However many cycles lie around it."""
+    targets = {"e": ["h"], "h": ["i"], "i": ["j"], "j": ["i", "h", "out"], "out": [], "b1": ["j"], "b2": ["j"]}
+    choose: Choose = lambda name, n: ["out"] if name == "j" else targets[name]  # noqa: E731
+    for entries in (["e", "b1", "b2"], ["e", "b2", "b1"]):
+        for pick in (FIRST, LAST):
+            story = walk(entries, targets, choose, pick)
+            assert not {"b1", "b2", "e"} & story.running_then[story.visits.index("j")]
+
+
 def test_a_limit_on_visits_is_kept() -> None:
     """A cycle that does not end is stopped at the limit, with the node's name."""  # SPEC G2
     targets = {"a": "b", "b": "a"}

@@ -57,12 +57,16 @@ class GraphArguments(Arguments):
         self, args: tuple[Any, ...], kwargs: Mapping[str, Any], limit: int = MAX_VALUE
     ) -> tuple[bytes, Explicit]:
         """The input as a body gives it. Raises InvalidInput, TypeError, NotEncodable and ValueTooLarge."""
-        data, _ = super().encode_call(self._arrange(args, kwargs), {}, limit)
+        data, _ = self._plain.encode_call(self._arrange(args, kwargs), {}, limit)
         return self._strip(data), 1
 
     def parse(self, data: bytes | msgspec.Raw) -> msgspec.Struct:
         """What is on record, checked. Raises InvalidInput."""
-        return super().parse(self._dress(bytes(data)))
+        return self._plain.parse(self._dress(bytes(data)))
+
+    def decode_call(self, data: bytes | msgspec.Raw) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        """The input and the entry nodes that are on record. Raises InvalidInput."""
+        return self._plain.decode_call(self._dress(bytes(data)))
 
     def same_call(self, recorded: bytes | msgspec.Raw, new: bytes, explicit: Explicit) -> bool:  # noqa: ARG002
         """Whether the new input is the recorded one: as it was given, defaults are no part of it."""
@@ -70,7 +74,7 @@ class GraphArguments(Arguments):
 
     def json_schema(self) -> dict[str, Any]:
         """The JSON Schema of the input alone."""
-        schema = super().json_schema()
+        schema = self._plain.json_schema()
         definitions = schema.get("$defs", {})
         target = definitions.get(schema.get("$ref", "").rpartition("/")[2], schema)
         found: dict[str, Any] = target["properties"]["input"]

@@ -13,7 +13,7 @@ from outlast.core.graph.definition import GraphDefinition
 from outlast.core.graph.inputs import Field, check_fields
 from outlast.core.graph.limits import MOST_EDGES, MOST_HANDLERS, MOST_NESTED, MOST_VISITS
 from outlast.core.graph.node import Node, compile_node, compile_value
-from outlast.core.graph.problems import Problems, list_names, shorten
+from outlast.core.graph.problems import Problems, find_twice, list_names, shorten
 from outlast.core.graph.references import Value
 from outlast.core.graph.scoping import Scoping
 from outlast.core.graph.shape import Shape, find_cycle
@@ -38,11 +38,6 @@ class CompiledGraph:
     limits: Mapping[str, int]
     """How often nodes may be visited; those not named have no limit, and need none."""
     definition: GraphDefinition
-
-    @property
-    def handlers(self) -> frozenset[str]:
-        """The nodes that some `on_error` names."""
-        return frozenset(node.on_error for node in self.nodes.values() if node.on_error is not None)
 
 
 def compile_graph(definition: GraphDefinition) -> CompiledGraph:
@@ -125,18 +120,18 @@ def _find_entries(definition: GraphDefinition, nodes: Mapping[str, Node], proble
     ids = [given] if isinstance(given, str) else given
     if not ids:
         problems.add("It has no entry node: entry is empty", "Name a node, or leave entry out.", field="entry")
-    for index, name in enumerate(ids):
+    twice = find_twice(ids)
+    if twice is not None:
+        problems.add(f"It names {shorten(twice)} twice", "Name each node once.", field="entry")
+    for name in ids:
         if name not in nodes:
             problem, fix = f"There is no node {shorten(name)}", f"There are {list_names([*nodes])}."
             problems.add(problem, fix, field="entry")
-        elif name in ids[:index]:
-            problems.add(f"It names {shorten(name)} twice", "Name each node once.", field="entry")
     return tuple(ids)
 
 
 def _check_ways(nodes: Mapping[str, Node], shape: Shape, problems: Problems) -> None:
     """Each node can be reached; a node that only handles failures says nothing of what comes next."""
-    handlers = {node.on_error for node in nodes.values() if node.on_error is not None}
     unreached = dict.fromkeys(shape.iter_unreached())
     told = {node.on_error for node in nodes.values() if node.id not in unreached}
     waiting = [name for name in unreached if name in told]
@@ -154,7 +149,6 @@ def _check_ways(nodes: Mapping[str, Node], shape: Shape, problems: Problems) -> 
             problem = "Only failures lead to it, and it has next"
             fix = "Let the node that may fail say in next what follows, with after_error: continue."
             problems.add(problem, fix, node=name, field="next")
-    assert handlers >= told - {None}
     if shape.is_too_nested:
         fix = "Let the inner ones be a graph of their own, which a node calls as its workflow."
         problems.add(f"Over {MOST_NESTED} cycles lie within each other", fix)

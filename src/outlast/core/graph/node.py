@@ -13,7 +13,7 @@ from typing import Any, Final
 from outlast.core.durations import parse_duration
 from outlast.core.graph.definition import Growth, NodeDefinition, Targets
 from outlast.core.graph.limits import DEFAULT_LIMIT, LONGEST_ID, MOST_LIMIT, MOST_VISITS
-from outlast.core.graph.problems import Problems, list_names, shorten
+from outlast.core.graph.problems import Problems, find_twice, list_names, shorten
 from outlast.core.graph.references import Literal, Reference, ReferenceProblem, Template, Value, parse_value
 from outlast.core.keys import check_name, check_step_name
 from outlast.core.retry import MOST_RETRIES, exponential, fixed
@@ -150,8 +150,8 @@ class _Compiler:
     def targets(self, given: Targets, field: str) -> tuple[str, ...]:
         """The ids in one place of `next`."""
         ids = [] if given is None else [given] if isinstance(given, str) else given
-        if len(set(ids)) < len(ids):
-            twice = next(target for index, target in enumerate(ids) if target in ids[:index])
+        twice = find_twice(ids)
+        if twice is not None:
             self._add(field, f"It leads to {shorten(twice)} twice", "Name each node once.")
         return tuple(dict.fromkeys(ids))
 

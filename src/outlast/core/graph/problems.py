@@ -6,17 +6,31 @@ field, in the order of the definition.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from outlast.errors import InvalidDefinition
 
-__all__ = ["Problems", "graph_error", "list_names", "shorten"]
+__all__ = ["Problems", "find_twice", "graph_error", "list_names", "shorten"]
 
 MOST_TOLD = 20
+MOST_FOUND = 200
+"""Then it is told: whoever sends nonsense does not get to choose how long it is looked at."""
 
 
 def shorten(value: object, longest: int = 60) -> str:
     """`value` as it would be written, cut where it is long."""
     text = repr(value[: longest + 1] if isinstance(value, str) else value)
     return text if len(text) <= longest else f"{text[: longest - 3]}..."
+
+
+def find_twice(names: Iterable[str]) -> str | None:
+    """The first name that comes a second time."""
+    seen: set[str] = set()
+    for name in names:
+        if name in seen:
+            return name
+        seen.add(name)
+    return None
 
 
 def list_names(names: list[str]) -> str:
@@ -41,15 +55,10 @@ class Problems:
         self._found: list[InvalidDefinition] = []
 
     def add(self, problem: str, fix: str, *, node: str | None = None, field: str = "") -> None:
-        """One more."""
+        """One more. Raises InvalidDefinition if there are too many by now."""
         self._found.append(graph_error(self.graph, problem, fix, node=node, field=field))
-
-    def note(self, error: InvalidDefinition) -> None:
-        """One that was raised."""
-        self._found.append(error)
-
-    def __bool__(self) -> bool:
-        return bool(self._found)
+        if len(self._found) >= MOST_FOUND:
+            self.check()
 
     def check(self) -> None:
         """Raise InvalidDefinition if there are any."""
@@ -59,5 +68,5 @@ class Problems:
         for other in others[: MOST_TOLD - 1]:
             first.add_note(f"Also: {other}")
         if len(others) >= MOST_TOLD:
-            first.add_note(f"And {len(others) - MOST_TOLD + 1} more.")
+            first.add_note("And more.")
         raise first

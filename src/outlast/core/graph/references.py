@@ -208,23 +208,24 @@ def _parse_text(text: str) -> Value:
     if text[0] == "$" and text[1:2] not in {"$", "{"}:
         return parse_reference(text)
     parts: list[str | Reference] = []
-    at = 0
+    pieces: list[str] = []  # of the text before the next reference
+    at, count = 0, 0
     while (sign := text.find("$", at)) >= 0:
-        parts.append(text[at:sign])
+        pieces.append(text[at:sign])
         follows = text[sign + 1 : sign + 2]
         if follows == "{":
             end = _find_end(text, sign + 2)
-            parts.append(parse_reference(f"${text[sign + 2 : end]}"))
-            at = end + 1
+            parts += ["".join(pieces), parse_reference(f"${text[sign + 2 : end]}")]
+            pieces, at, count = [], end + 1, count + 1
+            if count > MOST_PARTS:
+                raise ReferenceProblem(f"A text has over {MOST_PARTS} references", "Take it apart.")
         else:  # `$$` is one; a `$` before anything else stands for itself
-            parts.append("$")
+            pieces.append("$")
             at = sign + (2 if follows == "$" else 1)
-        if len(parts) > 2 * MOST_PARTS:
-            raise ReferenceProblem(f"A text has over {MOST_PARTS} references or $ signs", "Take it apart.")
-    parts.append(text[at:])
-    if all(isinstance(part, str) for part in parts):
-        return Literal("".join(map(str, parts)))
-    return Template(tuple(part for part in parts if part != ""))
+    last = "".join([*pieces, text[at:]])
+    if not parts:
+        return Literal(last)
+    return Template(tuple(part for part in (*parts, last) if part != ""))
 
 
 def _find_end(text: str, start: int) -> int:

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NoReturn, TypeAlias
 
 from outlast.core.graph.limits import LONGEST_TEXT, MOST_VALUES, NESTING
-from outlast.core.graph.problems import shorten
+from outlast.core.graph.problems import find_twice, shorten
 from outlast.errors import InvalidDefinition
 
 __all__ = ["Data", "decode_text", "read_json", "to_plain"]
@@ -43,7 +43,8 @@ def read_json(text: str, where: str) -> Data:
     def pairs(items: list[tuple[str, Any]]) -> dict[str, Any]:
         found = dict(items)
         if len(found) != len(items):
-            raise _doubled([key for key, _ in items], where)
+            twice = find_twice(key for key, _ in items)
+            raise InvalidDefinition(f"The key {shorten(twice)} is there twice", where, "Rename one, or remove it.")
         return found
 
     try:
@@ -54,11 +55,6 @@ def read_json(text: str, where: str) -> Data:
         problem = f"It cannot be read as JSON: {error}"
         raise InvalidDefinition(problem, where, "Correct it, or name the file .yaml if it is YAML.") from None
     return to_plain(value, where)
-
-
-def _doubled(keys: list[str], where: str) -> InvalidDefinition:
-    twice = next(key for index, key in enumerate(keys) if key in keys[:index])
-    return InvalidDefinition(f"The key {shorten(twice)} is there twice", where, "Rename one, or remove it.")
 
 
 def _too_deep(where: str) -> InvalidDefinition:
