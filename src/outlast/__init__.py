@@ -18,6 +18,7 @@ from outlast.authoring.step import FailedStep, Step
 from outlast.authoring.workflow import Workflow
 from outlast.core.durations import Duration
 from outlast.core.retry import exponential, fixed
+from outlast.core.waits.approval import Decided, Expired, User
 from outlast.engine.worker import Worker
 from outlast.errors import *  # noqa: F403 - all of them, as errors.__all__ says
 from outlast.payloads import Codec, Compress, Encrypt, Sealed
@@ -31,19 +32,25 @@ from outlast.run.records import (
     RunSummary,
     StepSummary,
     TimelineItem,
+    WaitInfo,
+    WaitPage,
     WorkerInfo,
     WorkflowInfo,
     WorkSummary,
 )
+from outlast.telemetry.audit import AuditRecord
 
 __all__ = [
     "AttemptInfo",
+    "AuditRecord",
     "CallOptions",
     "Codec",
     "Compress",
     "Context",
+    "Decided",
     "Duration",
     "Encrypt",
+    "Expired",
     "FailedStep",
     "Graph",
     "GraphWorkflow",
@@ -63,6 +70,9 @@ __all__ = [
     "StepOptions",
     "StepSummary",
     "TimelineItem",
+    "User",
+    "WaitInfo",
+    "WaitPage",
     "WorkSummary",
     "Worker",
     "WorkerInfo",

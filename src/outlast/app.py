@@ -43,6 +43,7 @@ from outlast.run.options import (
 )
 from outlast.run.records import WorkSummary
 from outlast.stores.open import open_store
+from outlast.telemetry.audit import Audit, AuditSink
 from outlast.telemetry.logs import ENGINE
 from outlast.telemetry.observer import Observers
 
@@ -68,13 +69,23 @@ MAX_HOT = 10_000
 class Outlast(Lists, Module, Definitions):
     """One app, on one store. See the module's docstring; `async with app:` opens it."""
 
-    def __init__(self, url: str | None = None, *, dev: bool | None = None, codecs: Iterable[Codec] = ()) -> None:
+    def __init__(
+        self,
+        url: str | None = None,
+        *,
+        dev: bool | None = None,
+        codecs: Iterable[Codec] = (),
+        audit: AuditSink | None = None,
+    ) -> None:
         """`url`: `sqlite:///path`, `memory://` or `memory://name`; default $OUTLAST_URL, else sqlite:///outlast.db.
 
         `dev` (default $OUTLAST_DEV) makes bodies raise on what must not be done in them, also behind the loop's back.
         `codecs`: what values go through on their way into the store, in this order: `[Compress(), Encrypt(keys)]`.
+        `audit` is told of every attempt to decide an approval, in the event loop; it may be async. By default such
+        attempts are lines of the logger `outlast.audit`.
         """
         super().__init__("")
+        self._audit = Audit(audit)
         self.url = url if url is not None else os.environ.get("OUTLAST_URL") or DEFAULT_URL
         self.dev = dev if dev is not None else os.environ.get("OUTLAST_DEV", "").lower() in YES
         self._executors: dict[str, Executor] = {}
@@ -148,6 +159,7 @@ class Outlast(Lists, Module, Definitions):
             observers=self._observers,
             payloads=self._payloads,
             queues=self._queues,
+            audit=self._audit,
         )
 
     def _forget_unused(self) -> None:

@@ -286,7 +286,7 @@ def test_what_people_see_open_is_what_the_engine_has_open(seed):
     book.note_highest(events[:last])
     waits = OpenWaits()
     for event in splice(events):
-        waits.apply(event, 0)
+        waits.apply(event)
         book.apply(event)
     view = fold(pages)
     if not view.is_ended:
@@ -347,7 +347,7 @@ def test_a_gate_with_no_step_beside_it_suspends_the_run():
 
 def test_open_waits_are_shown_until_they_end():
     """With their deadlines and policies; an accepted decision ends an approval, a refused one does not."""
-    ask = WaitStarted("ship?", WaitKind.APPROVAL, "ship?", 4, 900, Raw(b'{"scope":"ship"}'))
+    ask = WaitStarted("ship?", WaitKind.APPROVAL, "ship?", 4, 900, Raw(b'{"scope":"ship"}'), 150)
     (wait,) = view_of(STARTED, [ask, DecisionJudged("m", "ship?", Judgement.FORBIDDEN, "no")]).waits.values()
-    assert (wait.opened_at, wait.deadline, bytes(wait.policy)) == (200, 900, b'{"scope":"ship"}')
+    assert (wait.opened_at, wait.deadline, bytes(wait.policy)) == (150, 900, b'{"scope":"ship"}')
     assert view_of(STARTED, [ask, DecisionJudged("m", "ship?", Judgement.ACCEPTED)]).waits == {}

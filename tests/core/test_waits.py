@@ -243,7 +243,7 @@ def test_the_book_says_which_waits_are_open() -> None:
         if stimulus is not None:
             recorder.feed(stimulus)
         for event in recorder.journal[told:]:
-            book.apply(event, START_US)
+            book.apply(event)
         assert list(book) == list(recorder.machine.waits.open)
         assert book.gates == len([wait for wait in book.values() if wait.kind != "signal"])
     assert book == {}
@@ -252,9 +252,9 @@ def test_the_book_says_which_waits_are_open() -> None:
 def test_a_timer_of_its_own_is_no_deadline() -> None:
     """Only the deadline of a wait ends it."""
     book = OpenWaits()
-    book.apply(WaitStarted("a", "gate", "a", 3, 50), 10)  # type: ignore[arg-type]  # as a journal has it
+    book.apply(WaitStarted("a", "gate", "a", 3, 50))  # type: ignore[arg-type]  # as a journal has it
     assert (book.ends_with(3), book.ends_with(4)) == (True, False)
-    assert book.apply(TimerFired(60, 4, 50), 60) is None
-    ended = book.apply(TimerFired(60, 3, 50), 60)
+    assert book.apply(TimerFired(60, 4, 50)) is None
+    ended = book.apply(TimerFired(60, 3, 50))
     assert ended is not None
     assert (ended.key, book.ends_with(3)) == ("a", False)

@@ -22,7 +22,8 @@ from outlast.core.events import (
     StepSucceeded,
 )
 from outlast.core.states import RunStatus
-from outlast.engine.mail import CANCEL, RESUME, take_mail
+from outlast.engine.mail import CANCEL, take_mail
+from outlast.engine.messages.waits import RESUME_MESSAGE
 from outlast.errors import StoreUnavailable
 from tests.crash.rig import Process, process, until, until_event
 
@@ -200,7 +201,7 @@ async def test_a_run_set_aside_as_poison_goes_on_when_a_person_says_so(name) -> 
         async with process(name, app) as one:
             await until_event(client, uid, RunSuspended)
             await until(lambda: one.hot(uid) is None)
-            await one.engine.send(uid, RESUME, b"{}")
+            await one.engine.send(uid, RESUME_MESSAGE, b"{}")
             assert type(await one.end_of(uid)) is RunCompleted
 
 
@@ -218,7 +219,7 @@ async def test_a_suspended_run_that_is_looked_at_stays_as_it_is(name) -> None:
         await until(lambda: worker.hot(uid) is None)
         before = await client.row(uid)
         assert before.waiting_on == "FUNCTION_NOT_FOUND flow"
-        await client.engine.send(uid, RESUME, b"{}")
+        await client.engine.send(uid, RESUME_MESSAGE, b"{}")
         await until_event(client, uid, RunSuspended, 2)
         await until(lambda: worker.hot(uid) is None)
         run = client.store._tables.runs[uid]

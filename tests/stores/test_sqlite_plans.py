@@ -14,10 +14,10 @@ import pytest
 
 from outlast.core.states import RunStatus
 from outlast.stores.sqlite import SqliteStore, runs
-from outlast.stores.sqlite.listing import write_query
+from outlast.stores.sqlite.listing import write_query, write_waits_query
 from outlast.stores.sqlite.migrate import list_migrations, split
 from outlast.stores.sqlite.statements import Statement, load_statements
-from outlast.stores.store import Effects, NewRun, Progress, RowChange, RunQuery
+from outlast.stores.store import Effects, NewRun, Progress, RowChange, RunQuery, WaitQuery
 from tests.stores.contract.writing import HOUR, claim, claiming, register
 from tests.stores.sqlite_peer import ROOT
 
@@ -92,6 +92,21 @@ QUERIES = {
 def test_a_list_walks_the_index_that_fits_it(database: sqlite3.Connection, index: str):
     """A page comes from an index in the order of the page, and nothing is sorted."""
     statement, values = write_query(QUERIES[index])
+    steps = explain(database, statement.sql, values)
+    assert any(f" {index}" in step for step in steps), steps
+    assert not any("TEMP B-TREE" in step for step in steps), steps
+
+
+WAITS = {
+    "waits_opened": WaitQuery(kind="approval", workflow="w", after=(1, "u", "k")),
+    "waits_name": WaitQuery(name="paid", after=(1, "u", "k")),
+}
+
+
+@pytest.mark.parametrize("index", WAITS)
+def test_a_list_of_waits_walks_the_index_that_fits_it(database: sqlite3.Connection, index: str):
+    """A page comes from an index in the order of the page, and nothing is sorted."""
+    statement, values = write_waits_query(WAITS[index])
     steps = explain(database, statement.sql, values)
     assert any(f" {index}" in step for step in steps), steps
     assert not any("TEMP B-TREE" in step for step in steps), steps

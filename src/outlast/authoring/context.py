@@ -22,9 +22,9 @@ from outlast.authoring.function import Closure
 from outlast.authoring.mapping import collect_failure, run_map
 from outlast.authoring.options import CallOptions, StepOptions
 from outlast.authoring.runs.child import run_child, settle_child
-from outlast.authoring.runs.parent import Parent
 from outlast.authoring.schema import decoder
 from outlast.authoring.step import DEFAULTS, Coro, call_durably, settle_options
+from outlast.authoring.waits.waiting import Waiting
 from outlast.core.durations import Duration, parse_duration
 from outlast.core.instants import to_datetime, to_us
 from outlast.core.keys import check_name
@@ -69,7 +69,7 @@ class RunIdentity:
     started_at: datetime
 
 
-class Context(Parent):
+class Context(Waiting):
     """The first parameter of every workflow. Its coroutines are for the body to await; the rest answers at once."""
 
     def __init__(self, machine: Machine, facts: RunFacts, home: str = "") -> None:

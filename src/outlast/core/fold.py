@@ -220,7 +220,7 @@ class Fold:
         self.view.sleeps.pop(event.timer, None)
 
     def _take_wait(self, event: Event) -> None:
-        self.view.waits.apply(event, self.view.at)
+        self.view.waits.apply(event)
 
     def _take_mail(self, event: SignalReceived | DecisionMade | GateOpened) -> None:
         self.view.recoveries = 0
@@ -299,7 +299,7 @@ class Fold:
     def _take_reopening(self, reopening: Reopening) -> None:
         """Facts answer the steps that the body waits for; other facts wait for the body. What is left begins anew."""
         self.view.status, self.view.suspension = RunStatus.QUEUED, None
-        self.view.waits.apply(reopening, reopening.at)
+        self.view.waits.apply(reopening)
         self._bases = dict(self._highest)
         self._facts = {key: self._successes[key] for key in reopening.facts if key in self._successes}
         for key, step in self.view.steps.items():

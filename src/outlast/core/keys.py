@@ -14,12 +14,14 @@ from outlast.errors import InvalidName
 
 __all__ = [
     "CHILDREN",
+    "DECISIONS",
     "INVOCATIONS",
     "LONGEST_NAME",
     "SIGNALS",
     "check_name",
     "check_step_name",
     "child_uid",
+    "decision_id",
     "invocation_id",
     "signal_id",
     "take_key",
@@ -33,8 +35,10 @@ LONGEST_NAME: Final = 512
 INVOCATIONS: Final = UUID("7d4a1a0e-6c7f-4d1b-9a55-2f1c83b0c6e9")
 CHILDREN: Final = UUID("b3f3c0de-5c0a-4f0e-8d3e-61a7c95d02f4")
 SIGNALS: Final = UUID("0f6d2a57-98b1-43d6-b7c4-d85e4b7a13c8")
+DECISIONS: Final = UUID("5e0b7c1d-3f64-4b8e-9c02-a7d1f86e2b35")
 
 _INVOCATIONS, _CHILDREN, _SIGNALS = INVOCATIONS.bytes, CHILDREN.bytes, SIGNALS.bytes
+_DECISIONS = DECISIONS.bytes
 
 
 def check_name(kind: str, text: object) -> str:
@@ -101,6 +105,11 @@ def child_uid(parent_uid: str, key: str) -> str:
 def signal_id(uid: str, name: str, key: str) -> str:
     """The message id of a signal with a dedup key. The lengths part `a:b` + `c` from `a` + `b:c`."""
     return _uuid5(_SIGNALS, f"{uid}:{len(name)}:{name}:{key}")
+
+
+def decision_id(uid: str, reason: str, key: str) -> str:
+    """The message id of a decision with a dedup key, as it was addressed."""
+    return _uuid5(_DECISIONS, f"{uid}:{len(reason)}:{reason}:{key}")
 
 
 def uuid7(at_us: int, random_bits: int) -> str:

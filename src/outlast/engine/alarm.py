@@ -25,7 +25,7 @@ LONGEST_S = 3600.0
 class Alarm:
     """One run's."""
 
-    __slots__ = ("_handle", "_retries", "_steps", "due_us")
+    __slots__ = ("_handle", "_retries", "_steps", "deadline_us", "due_us")
 
     def __init__(self, steps: OpenSteps) -> None:
         self._steps = steps
@@ -34,6 +34,8 @@ class Alarm:
         self._handle: asyncio.TimerHandle | None = None
         self.due_us: int | None = None
         """What it is set for; of an evicted run, when it is next due."""
+        self.deadline_us: int | None = None
+        """When the run is to be cancelled; None: never, or it was."""
 
     def add_retry(self, retry_at: int, key: str) -> None:
         """The step is due for its next attempt then, unless it moves on before."""
@@ -44,14 +46,16 @@ class Alarm:
         return heapq.heappop(self._retries)[1]
 
     def next_due_us(self, machine: Machine | None) -> int | None:
-        """When a timer or a retry is next due; None: neither is."""
+        """When a timer or a retry is next due, or the run's deadline; None: none of them is."""
         if machine is None:
             return self.due_us
         timers = machine.loop.timers
         if not (timers.heap or self._retries):
-            return None
+            return self.deadline_us
         timer = timers.next()
         due = None if timer is None else timer.due_us
+        if self.deadline_us is not None and (due is None or self.deadline_us < due):
+            due = self.deadline_us
         retries = self._retries
         while retries:
             retry_at, key = retries[0]

@@ -15,10 +15,13 @@ from outlast.core.events import (
     OUTCOMES,
     AttemptStarted,
     CancelRequested,
+    DecisionMade,
     Event,
+    GateOpened,
     RunReopened,
     RunResumed,
     RunSuspended,
+    SignalReceived,
     SleepCancelled,
     SleepStarted,
     StepFailed,
@@ -27,11 +30,15 @@ from outlast.core.events import (
     TimerFired,
     UnwindStarted,
 )
+from outlast.core.instants import format_instant
 from outlast.core.lineage.children import find_answer_key
 from outlast.core.reopening import UNWIND, Reopening, splice
-from outlast.core.view import suspension_text
+from outlast.core.states import RunStatus
+from outlast.core.view import suspension_text, waiting_text
+from outlast.core.waits.book import read_waits
 from outlast.engine.tasks.outcomes import Arrival
 from outlast.errors import StepInterrupted, StepLeaseExpired
+from outlast.stores.store import RowChange
 from outlast.telemetry.logs import fields
 
 if TYPE_CHECKING:
@@ -42,12 +49,25 @@ if TYPE_CHECKING:
     from outlast.engine.draft import Draft
     from outlast.engine.hot import HotRun
 
-__all__ = ["judge_open", "lose_queued", "open_books", "settle_overdue"]
+__all__ = [
+    "cancel_at_deadline",
+    "is_gated",
+    "is_too_late",
+    "judge_open",
+    "lose_queued",
+    "open_books",
+    "park",
+    "settle_overdue",
+]
 
+DEADLINE = "deadline"
+"""Stands for the id of the message by which a run's own deadline cancels it."""
 ATTEMPT_EVENTS = (AttemptStarted, StepSucceeded, StepFailed, Arrival)
 LOST = "run %s: step %s was given up, and lost with its worker: it counts as failed"
 OVERDUE = "run %s: step %s was given up and does not end: the run is undone without waiting"
-MESSAGES = frozenset({CancelRequested, RunResumed, RunReopened, StepSucceeded, StepFailed})
+MESSAGES = frozenset(
+    {CancelRequested, RunResumed, RunReopened, StepSucceeded, StepFailed, SignalReceived, DecisionMade, GateOpened}
+)
 """Events that may have come as a message, whose id must not count twice."""
 
 
@@ -65,6 +85,7 @@ def open_books(raw: list[Event], run: HotRun, is_reload: bool) -> Sequence[Event
     steps = run.begin_books()
     steps.note_highest(raw[:reopened_at])
     sleeps = run.sleeps = {}
+    run.waits = read_waits(events)
     for event in events:
         steps.apply(event)
         if type(event) is SleepStarted:
@@ -72,7 +93,50 @@ def open_books(raw: list[Event], run: HotRun, is_reload: bool) -> Sequence[Event
         elif type(event) is TimerFired or type(event) is SleepCancelled:
             sleeps.pop(event.timer, None)
     _note_ends(raw, run)
+    run.alarm.deadline_us = _find_deadline(raw, run)
     return events
+
+
+def _find_deadline(raw: Sequence[Event], run: HotRun) -> int | None:
+    """When the run is to be cancelled, if it has not been told so. A retry behind its deadline has none."""
+    deadline = None if run.started is None else run.started.deadline
+    if deadline is None or DEADLINE in run.known:
+        return None
+    reopened_at = max((event.at for event in raw if type(event) is RunReopened), default=0)
+    return deadline if reopened_at < deadline else None
+
+
+def is_too_late(run: HotRun) -> bool:
+    """Its deadline has passed, and it has not been told."""
+    deadline = run.alarm.deadline_us
+    return deadline is not None and deadline <= run.now_us()
+
+
+def cancel_at_deadline(run: HotRun) -> CancelRequested:
+    """The run has taken as long as it may."""
+    deadline = run.alarm.deadline_us
+    assert deadline is not None
+    run.alarm.deadline_us = None
+    run.known.add(DEADLINE)
+    return CancelRequested(run.now_us(), DEADLINE, f"its deadline passed, {format_instant(deadline)}")
+
+
+def is_gated(run: HotRun) -> bool:
+    """A person must open a gate, and no step goes on beside it (SPEC R1)."""
+    return run.waits.gates > 0 and not run.steps
+
+
+def park(run: HotRun, due_us: int | None) -> None:
+    """Give the run up as it stands, until then."""
+    if run.suspended:
+        run.release(due_us, RowChange(waiting_on=run.suspended_on))
+        return
+    status = None
+    if run.is_shown_gated or run.waits.gates:
+        status = RunStatus.SUSPENDED if is_gated(run) else RunStatus.RUNNING
+    steps = ((step.kind, key, step.queue) for key, step in run.steps.items())
+    waiting_on = waiting_text(steps, run.waits.values(), run.sleeps.values())
+    run.release(due_us, RowChange(status=status, waiting_on=waiting_on))
 
 
 def _note_ends(raw: Sequence[Event], run: HotRun) -> None:

@@ -16,12 +16,15 @@ from outlast.core.events import (
     ChildCancelled,
     ChildSignalled,
     Command,
+    DecisionJudged,
     Event,
     RunCancelled,
     RunCompleted,
     RunOutcome,
     RunReopened,
     RunSuspended,
+    SignalRefused,
+    SignalTaken,
     SleepCancelled,
     SleepStarted,
     StepCancelled,
@@ -29,13 +32,17 @@ from outlast.core.events import (
     StepStarted,
     StepSucceeded,
     UnwindStarted,
+    WaitCancelled,
+    WaitStarted,
 )
 from outlast.core.lineage.children import STATUS_OF
 from outlast.core.reopening import UNWIND
 from outlast.core.states import RunStatus
+from outlast.engine.books import is_gated
 from outlast.engine.mail import CANCEL, cancel_payload
 from outlast.engine.messages import children
 from outlast.engine.messages.ended import look_for_ended_children
+from outlast.engine.messages.waits import WaitChanges
 from outlast.engine.tasks.wire import new_task, queue_of
 from outlast.stores.store import Effects, NewRun, NewTask, Progress, Release, RowChange, Send
 
@@ -46,6 +53,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Draft"]
 
+OF_WAITS = frozenset({WaitStarted, WaitCancelled, SignalTaken, SignalRefused, DecisionJudged})
 QUIET = frozenset({StepStarted, StepSucceeded})
 """What an entry may end with and change nothing of its run's row."""
 
@@ -55,7 +63,7 @@ class Draft:
 
     __slots__ = (
         "at", "cancels", "children", "end", "events", "is_loud", "is_released", "is_resumed", "is_undoable", "mark",
-        "new", "places", "sends", "starts", "status", "stops", "tasks",
+        "new", "places", "sends", "starts", "status", "stops", "tasks", "waits",
     )  # fmt: skip
 
     def __init__(self) -> None:
@@ -78,6 +86,8 @@ class Draft:
         """Attempts to queue, by key."""
         self.stops: list[str] = []
         """Queued steps the body gave up."""
+        self.waits: WaitChanges | None = None
+        """What becomes of waits; None: nothing does."""
         self.status: RunStatus | None = None
         """What the run is from this entry on, if that changes and it does not end."""
         self.is_undoable = False
@@ -108,6 +118,8 @@ class Draft:
                 self._tell(children.signal_child(run, command))
             elif type(command) is UnwindStarted:
                 self.status, self.is_loud = RunStatus.COMPENSATING, True
+            elif type(command) in OF_WAITS:
+                self.note_wait(run, command)
             elif type(command) is RunCompleted:
                 self.is_undoable = bool(machine.undoables)
             self.events.append(command)
@@ -222,18 +234,34 @@ class Draft:
             self.starts.append((pending, event.attempt))
         self.events.append(event)
 
+    def note_wait(self, run: HotRun, event: Event) -> None:
+        """An event that may open or end a wait."""
+        changes = self.waits = self.waits or WaitChanges()
+        changes.note(run, event)
+        self.is_loud = self.is_loud or bool(changes.opened or changes.closed)
+
     def reopen(self, reopened: RunReopened) -> None:
         """A run that had ended goes on with this entry."""
         self.events.append(reopened)
         self.status = RunStatus.COMPENSATING if reopened.kind == UNWIND else RunStatus.RUNNING
         self.is_loud = True
 
+    def reopen_waits(self, run: HotRun) -> None:
+        """Its rows of waits went when it ended."""
+        self.waits = WaitChanges()
+        self.waits.reopen(run)
+
     # --- what it does to the row --------------------------------------------------------------------------------------
 
     def effects(self, run: HotRun) -> Effects | None:
         """What the commit does beside the entry; most entries do nothing."""
         if type(self.events[-1] if self.events else None) in QUIET and not (
-            run.recoveries or run.consumed or self.is_resumed or self.new is not None or self.is_loud
+            run.recoveries
+            or run.consumed
+            or self.is_resumed
+            or self.new is not None
+            or self.is_loud
+            or run.is_shown_gated
         ):
             return None  # the hot path: a step's outcome, and the next one's start
         row = self._row(run)
@@ -251,6 +279,8 @@ class Draft:
             tasks=tuple(self.tasks.values()),
             stopped=tuple(self.stops),
             stop_tasks=self.status is RunStatus.COMPENSATING,
+            waits_opened=tuple(self.waits.opened.values()) if self.waits else (),
+            waits_closed=tuple(self.waits.closed) if self.waits else (),
             row=row,
         )
 
@@ -264,15 +294,17 @@ class Draft:
             return RowChange(status=status, waiting_on="", ended=True, error=error, recovered=run.recoveries > 0)
         if type(last) is RunSuspended:
             self.is_released = not (run.running or self.starts)
-            release = Release(run.epoch, run.seen) if self.is_released else None
+            run.is_shown_gated = False
+            release = Release(run.epoch, run.seen, run.alarm.deadline_us) if self.is_released else None
             return RowChange(
                 status=RunStatus.SUSPENDED, waiting_on=run.suspended_on, release=release, unfit=run.unfit or None
             )
         if isinstance(self.events[0] if self.events else None, RunReopened):
             run.recoveries = 0
             return RowChange(status=self.status, waiting_on="", error=b"", reopened=True, recovered=True)
-        if self.is_resumed or self.status is not None:
-            run.recoveries = 0
+        has_left_gate = run.is_shown_gated and not (run.is_aside or is_gated(run))
+        if self.is_resumed or self.status is not None or has_left_gate:
+            run.recoveries, run.is_shown_gated = 0, False
             status = self.status or (RunStatus.COMPENSATING if run.is_unwinding else RunStatus.RUNNING)
             return RowChange(status=status, waiting_on="", recovered=True)
         if run.recoveries and run.has_progressed:
@@ -300,6 +332,8 @@ class Draft:
             run.home.tasks.queued(self.tasks.values())
         if self.stops:
             run.home.tasks.given_up(run, self.stops)
+        if self.waits is not None and self.waits.judged:
+            self.waits.tell_audit(run)
 
     def drop(self, run: HotRun) -> None:
         """It has not landed, or the run is not ours any more: give the places back."""

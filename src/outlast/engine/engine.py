@@ -30,6 +30,7 @@ from outlast.core.states import RunStatus
 from outlast.engine.changes import Changes
 from outlast.engine.clock import StoreClock
 from outlast.engine.ids import new_mark, new_uid
+from outlast.engine.messages.waits import show_waits
 from outlast.engine.starting import Start, Starter
 from outlast.engine.tasks.queues import QueueSettings
 from outlast.engine.versions.keeping import VersionKeeper
@@ -49,6 +50,7 @@ from outlast.stores.store import (
     Store,
     Verdict,
 )
+from outlast.telemetry.audit import Audit
 from outlast.telemetry.observer import Observers
 
 if TYPE_CHECKING:
@@ -72,6 +74,7 @@ class Engine:
         observers: Observers | None = None,
         payloads: Payloads | None = None,
         queues: Mapping[str, QueueSettings] = MappingProxyType({}),
+        audit: Audit | None = None,
     ) -> None:
         self.payloads = Payloads() if payloads is None else payloads
         self.store = with_payloads(store, self.payloads)
@@ -82,6 +85,7 @@ class Engine:
         self.log = log
         self.clock = StoreClock()
         self.observers = Observers() if observers is None else observers
+        self.audit = Audit() if audit is None else audit
         self.writer = Writer(store, self._on_fenced, self.trouble, self.observers, self.payloads)
         self.worker: Worker | None = None
         self.changes = Changes(store, self._is_hot)
@@ -109,6 +113,7 @@ class Engine:
             self._open -= 1
             if self._open == 0:
                 await self.writer.close()
+                await self.audit.close()
                 self.changes.close()
                 self.versions.forget()
                 await self.store.close()
@@ -226,6 +231,7 @@ class Engine:
             reopened = RunReopened(at, "retry", find_cut(events))
             effects = Effects(
                 unowned=RunStatus.FAILED,
+                waits_opened=show_waits([*events, reopened]),
                 row=RowChange(status=RunStatus.QUEUED, waiting_on="", error=b"", reopened=True),
             )
             progress = Progress(row.uid, last.seq + 1, at, new_mark(), last.mark, encode_events([reopened]), effects)

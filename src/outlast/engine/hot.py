@@ -14,6 +14,8 @@ from __future__ import annotations
 import collections
 from typing import TYPE_CHECKING
 
+import msgspec
+
 from outlast.core.attempts import OpenSteps
 from outlast.core.events import (
     AttemptStarted,
@@ -27,12 +29,13 @@ from outlast.core.events import (
     StepSucceeded,
     encode_events,
 )
-from outlast.core.view import suspension_text, waiting_text
+from outlast.core.view import suspension_text
 from outlast.core.waits.book import OpenWaits
 from outlast.engine import books, thinking
 from outlast.engine.alarm import Alarm
 from outlast.engine.draft import Draft
 from outlast.engine.ids import new_mark
+from outlast.engine.mail import Reading, reads_on
 from outlast.errors import StoreError
 from outlast.stores.store import LANDED, Effects, Outcome, Progress, Release, RowChange, Verdict
 from outlast.telemetry.logs import fields, log_outcome_dropped
@@ -56,11 +59,10 @@ class HotRun:
 
     __slots__ = (
         "__weakref__", "_in_flight", "_overdue", "_wanted", "alarm", "answer_key", "consumed", "end", "ends", "epoch",
-        "has_progressed", "home", "is_at_rest", "is_dropped", "is_loading", "is_retried", "is_unwinding", "known",
-        "last_at", "machine", "mark", "missing_function",
-        "on_answer", "owner", "queue", "recoveries", "replay_us", "rested_at", "running", "seen", "seq", "sleeps",
-        "started", "steps", "suspended", "suspended_on", "uid", "unfit",
-        "waits",
+        "has_progressed", "home", "is_at_rest", "is_dropped", "is_loading", "is_retried", "is_shown_gated",
+        "is_unwinding", "known", "last_at", "machine", "mark", "missing_function", "on_answer", "owner", "queue",
+        "reading", "recoveries", "replay_us", "rested_at", "running", "seen", "seq", "sleeps", "started", "steps",
+        "suspended", "suspended_on", "uid", "unfit", "waits",
     )  # fmt: skip
 
     def __init__(self, home: HotRuns, uid: str, epoch: int, *, recoveries: int = 0) -> None:
@@ -94,6 +96,9 @@ class HotRun:
         self.unfit = ""
         """Fingerprint of this deploy, once it turned out not to know what the run needs: it is left to others."""
         self.waits = OpenWaits()
+        self.is_shown_gated = False
+        """Its row says that a gate suspends it."""
+        self.reading = Reading()
         self.sleeps: dict[int, int] = {}
         """Sleeps under way: ordinal of the timer, and until when."""
         self.end: RunOutcome | None = None
@@ -191,7 +196,7 @@ class HotRun:
     def begin(self, new: NewRun) -> None:
         """Entry 0 of a run this worker starts: think first, then write the start and its first commands together."""
         assert self.started is not None
-        self.last_at = self.started.at
+        self.last_at, self.alarm.deadline_us = self.started.at, self.started.deadline
         draft = Draft()
         draft.new = new
         draft.events.append(self.started)
@@ -317,8 +322,10 @@ class HotRun:
             return  # it was given a place for a step as soon as it stood in line, and has moved on
         if self.is_aside:
             if not self.running:
-                is_for_others = self.unfit or not self.suspended
-                self.release(self.now_us() if is_for_others else None, self.suspended_on, unfit=self.unfit or None)
+                due = self.now_us() if self.unfit or not self.suspended else self.alarm.deadline_us
+                self.release(due, RowChange(waiting_on=self.suspended_on, unfit=self.unfit or None))
+            return
+        if reads_on(self):
             return
         alarm = self.alarm
         due = alarm.next_due_us(self.machine)
@@ -334,13 +341,6 @@ class HotRun:
     def next_due_us(self) -> int | None:
         """When a timer or a retry is next due; None: neither is."""
         return self.alarm.next_due_us(self.machine)
-
-    def waiting_on(self) -> str:
-        """In a word, what the run waits for, for its row."""
-        if self.suspended:
-            return self.suspended_on
-        steps = ((step.kind, key, step.queue) for key, step in self.steps.items())
-        return waiting_text(steps, self.waits.values(), self.sleeps.values())
 
     def _is_due(self) -> bool:
         due = self.next_due_us()
@@ -365,11 +365,11 @@ class HotRun:
             step.retry_at is not None or (step.is_elsewhere and step.is_begun) for step in self.steps.values()
         )
 
-    def release(self, due_us: int | None, waiting_on: str, *, unfit: str | None = None) -> None:
+    def release(self, due_us: int | None, row: RowChange) -> None:
         """Park: the body evicted, the run given up to whoever claims it when it is due."""
         self.evict()
         self.drop()
-        row = RowChange(waiting_on=waiting_on, release=Release(self.epoch, self.seen, due_us), unfit=unfit)
+        row = msgspec.structs.replace(row, release=Release(self.epoch, self.seen, due_us))
         self.home.park(self, Progress(self.uid, -1, effects=Effects(row=row)))
 
     def evict(self) -> None:

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 from outlast.core.events import RunCancelled, RunCompleted, RunOutcome, RunSuspended, encode_events
 from outlast.core.states import RunStatus
 from outlast.engine import mail
+from outlast.engine.books import park
 from outlast.engine.hot import HotRun
 from outlast.engine.ids import new_mark
 from outlast.errors import StoreError
@@ -46,6 +47,7 @@ if TYPE_CHECKING:
     from outlast.engine.writer import Answer, Writer
     from outlast.payloads import Payloads
     from outlast.stores.store import Store
+    from outlast.telemetry.audit import Audit
 
 __all__ = ["HotRuns"]
 
@@ -66,6 +68,7 @@ class HotRuns:
     tasks: TaskTaker
     loader: Loader
     watchdog: Watchdog
+    audit: Audit
 
     def __init__(
         self,
@@ -169,6 +172,7 @@ class HotRuns:
             return
         run = HotRun(self, claim.uid, claim.epoch, recoveries=claim.recoveries)
         run.is_loading = True
+        run.is_shown_gated = claim.status is RunStatus.SUSPENDED
         self.add(run)
         self.loader.load(run)
 
@@ -312,7 +316,7 @@ class HotRuns:
             sleeps = due is not None and due - now >= LONG_US and not (run.steps or run.waits)
             is_soon = due is not None and due - now <= PARK_AFTER_US
             if (sleeps or now - run.rested_at >= PARK_AFTER_US) and not is_soon and run.may_park():
-                run.release(due, run.waiting_on())
+                park(run, due)
 
     def _make_room(self) -> None:
         """Past `max_hot`: the least recently moved are parked, or, with a step in flight here, only evicted.
@@ -327,7 +331,7 @@ class HotRuns:
     def _put_away(self, run: HotRun) -> None:
         if run.may_park():
             due = run.next_due_us()
-            run.release(due, run.waiting_on())
+            park(run, due)
             return
         run.evict()
         if not run.running:  # else it stays at rest: no room is kept for a body that is gone while a step executes
@@ -371,9 +375,9 @@ class HotRuns:
         for run in list(self._runs.values()):
             if run.may_park():
                 due = run.next_due_us()
-                run.release(due, run.waiting_on())
+                park(run, due)
             elif run.is_quiet:
-                run.release(self.clock.now_us(), run.waiting_on())
+                park(run, self.clock.now_us())
         while self._parking:
             self._parked.clear()
             await self._parked.wait()
@@ -383,11 +387,5 @@ class HotRuns:
         """Unread messages of hot runs become events of theirs."""
         for uid in uids:
             run = self._runs.get(uid)
-            if run is not None and run.takes_mail:
-                try:
-                    inbox = await self.store.read_inbox(uid, after=run.seen)
-                except StoreError as error:
-                    self.log.warning("mail of run %s could not be read: %s", run.name, error, extra=fields(run.started))
-                    continue
-                if run.takes_mail:  # it may have been set aside meanwhile: what it took then would move nothing
-                    mail.take_mail(run, inbox)
+            if run is not None:
+                await mail.read_mail(run)

@@ -12,8 +12,6 @@ import sys
 from collections.abc import Coroutine, Sequence
 from typing import TYPE_CHECKING, Any
 
-import msgspec
-
 from outlast.authoring.exceptions import encode_error
 from outlast.authoring.workflow import RunFacts
 from outlast.core.events import (
@@ -22,22 +20,20 @@ from outlast.core.events import (
     Command,
     Event,
     RunCancelled,
-    RunCompleted,
-    RunFailed,
-    RunReopened,
     RunResumed,
     RunStarted,
     RunTakenOver,
     decode_events,
 )
-from outlast.core.lineage.children import RETRY_MESSAGE, REVIVE_MESSAGE, UNWIND_MESSAGE, Reopen
 from outlast.core.machine import Machine
-from outlast.core.reopening import UNWIND, Reopening, find_cut
+from outlast.core.reopening import Reopening
 from outlast.core.replay import Replay
 from outlast.engine import books, mail
 from outlast.engine.clock import boottime_us
 from outlast.engine.draft import Draft
+from outlast.engine.messages.children import find_reopening
 from outlast.engine.messages.ended import look_for_ended_children
+from outlast.engine.tasks.outcomes import list_gone
 from outlast.errors import (
     BodyStopped,
     Fenced,
@@ -174,13 +170,14 @@ class Loader:
             self._home.loop.call_later(min(RETRY_HERE_S * 2**failures, 30.0), self.load, run)
         else:
             run.is_loading = False
-            run.release(self._home.clock.now_us() + (recovery_delay_us(failures) or RETRY_AFTER_US), run.waiting_on())
+            run.release(self._home.clock.now_us() + (recovery_delay_us(failures) or RETRY_AFTER_US), RowChange())
 
     async def _bring_back(self, run: HotRun) -> None:
         home = self._home
         raw, unreadable = await self._read(run)
         began = boottime_us()
-        inbox = await home.store.read_inbox(run.uid)
+        read_at = run.now_us()
+        inbox = await home.store.read_inbox(run.uid, after=run.seen)
         unreadable += problems_of(inbox)
         if run.is_dropped:
             return  # not ours any more: a late reader writes nothing
@@ -190,14 +187,16 @@ class Loader:
         run.started = started
         draft = Draft()
         if type(raw[-1]) in OUTCOMES:
-            reopened = _find_reopening(raw, inbox, run)
+            reopened = find_reopening(raw, inbox, run)
             if reopened is None:
                 run.is_loading = False
-                run.release(None, "")
+                run.release(None, RowChange(waiting_on=""))
                 return
             draft.reopen(reopened)
             raw.append(reopened)
         events = books.open_books(raw, run, is_reload)
+        if draft.events:
+            draft.reopen_waits(run)
         if started.due > run.now_us():
             self._wait_or_end(run, started.due, inbox, draft)
             return
@@ -208,28 +207,40 @@ class Loader:
                 return
             if not await self._note_takeover(run):
                 return
-        mail.take_mail(run, inbox, advance=False)
-        workflow = home.registry.find_workflow(started.workflow)
+        mail.take_mail(run, inbox, read_at, advance=False)
+        if len(raw) == 1 and books.is_too_late(run):
+            run.queue.clear()
+            self._end_unbegun(run, draft, books.cancel_at_deadline(run))
+            return
+        await self._move_on(run, events, draft, unreadable, is_reload=is_reload)
+        run.replay_us = boottime_us() - began
+
+    async def _move_on(
+        self,
+        run: HotRun,
+        events: Sequence[Event | Reopening],
+        draft: Draft,
+        unreadable: Sequence[PayloadUnreadable],
+        *,
+        is_reload: bool,
+    ) -> None:
+        """Its mail is read: what is set aside stays so, unless it says otherwise; else the journal is replayed."""
+        assert run.started is not None
+        name = run.started.workflow
+        workflow = self._home.registry.find_workflow(name)
+        if books.is_too_late(run) and (run.suspended or workflow is None):
+            run.queue.append(books.cancel_at_deadline(run))
         if run.suspended and not self._may_resume(run, draft, unreadable):
             self._go_on(run, draft, [])
         elif unreadable:
             self._set_unreadable_aside(run, draft, unreadable[0])
         elif workflow is None:
-            home.lacks_function(run, draft, started.workflow)
+            self._home.lacks_function(run, draft, name)
             self._go_on(run, draft, [])
         else:
-            gone = [] if is_reload else await self._list_gone(run)
+            gone = [] if is_reload else await list_gone(run)
             if not run.is_dropped:
                 await self._replay(run, workflow, events, draft, gone)
-        run.replay_us = boottime_us() - began
-
-    async def _list_gone(self, run: HotRun) -> list[tuple[str, int]]:
-        """Queued attempts of which nothing is left but their record. A task that ended since the inbox was read has a
-        message there."""
-        steps = run.steps
-        attempts = [(key, step.attempt) for key, step in steps.items() if step.queue and step.is_begun]
-        attempts += [(key, attempt) for key, attempt in steps.unsettled.items() if key in steps.queued]
-        return await self._home.store.lost_attempts(run.uid, attempts) if attempts else []
 
     def _wait_or_end(self, run: HotRun, due_us: int, inbox: Inbox, draft: Draft) -> None:
         """A run that a message woke before its time: cancelled, it ends without its body; else it goes on waiting."""
@@ -237,11 +248,15 @@ class Loader:
             mail.take_mail(run, inbox, advance=False)
             cancel = next(event for event in run.queue if isinstance(event, CancelRequested))
             run.queue.clear()
-            draft.events += [cancel, RunCancelled(cancel.reason)]
-            self._go_on(run, draft, [])
+            self._end_unbegun(run, draft, cancel)
         else:
             run.is_loading, run.seen = False, inbox.mail  # what came stays in the inbox until then
-            run.release(due_us, "")
+            run.release(due_us, RowChange(waiting_on=""))
+
+    def _end_unbegun(self, run: HotRun, draft: Draft, cancel: CancelRequested) -> None:
+        """Cancelled before its body began, which has nothing to clean up."""
+        draft.events += [cancel, RunCancelled(cancel.reason)]
+        self._go_on(run, draft, [])
 
     async def _read(self, run: HotRun) -> tuple[list[Event], list[PayloadUnreadable]]:
         """The whole journal, and what of it cannot be read here; the run's position is behind it."""
@@ -375,19 +390,6 @@ class Loader:
         if is_known or is_cancelled:
             run.resume(draft)
         return is_known or is_cancelled
-
-
-def _find_reopening(raw: Sequence[Event], inbox: Inbox, run: HotRun) -> RunReopened | None:
-    """A run that has ended was claimed: its parent wants it to go on, or to undo what it did."""
-    ended = type(raw[-1])
-    kinds = {RunCompleted: UNWIND_MESSAGE, RunFailed: RETRY_MESSAGE, RunCancelled: REVIVE_MESSAGE}
-    for message in inbox.messages:
-        if message.kind == kinds.get(ended):
-            at = max(message.sent_at, run.last_at)
-            answer = msgspec.json.decode(message.payload, type=Reopen).key
-            cut = len(raw) if ended is RunCompleted else find_cut(raw)
-            return RunReopened(at, UNWIND if ended is RunCompleted else "retry", cut, message.id, answer)
-    return None
 
 
 def python_version() -> str:

@@ -19,6 +19,7 @@ from outlast.core.states import RunStatus
 from outlast.engine.hot import HotRun
 from outlast.engine.ids import new_mark, new_seed, new_trace, new_uid
 from outlast.engine.loading import python_version
+from outlast.engine.messages.waits import show_waits
 from outlast.engine.writer import Answer
 from outlast.errors import RunConflict, RunExists, StoreError
 from outlast.stores.store import Effects, NewRun, Outcome, Progress, RunRow, Verdict
@@ -43,7 +44,13 @@ class Start(msgspec.Struct, frozen=True):
     queue: str = "default"
     user: str | None = None
     attributes: bytes = b"{}"
+    timeout_us: int | None = None
+    """How long it may take, from when it may begin."""
     trace: str | None = None
+
+    def deadline_us(self, now_us: int) -> int | None:
+        """When it is cancelled."""
+        return None if self.timeout_us is None else max(self.due_us(now_us), now_us) + self.timeout_us
 
     def due_us(self, now_us: int) -> int:
         """When it may begin; 0: at once."""
@@ -79,6 +86,7 @@ class Starter:
             attributes=msgspec.Raw(start.attributes),
             due=start.due_us(now),
             priority=start.priority,
+            deadline=start.deadline_us(now),
         )
         replaces: str | None = None
         while True:
@@ -125,6 +133,7 @@ class Starter:
             root="",
             forked_from=old.uid,
             forked_at=at,
+            deadline=None if old.deadline is None else now + old.deadline - max(old.at, old.due),
         )
         new = NewRun(
             id=started.id,
@@ -132,6 +141,7 @@ class Starter:
             version=started.version,
             queue=row.queue,
             priority=row.priority,
+            deadline=started.deadline,
             root=uid,
             user=started.user,
             attributes=row.attributes,
@@ -153,6 +163,7 @@ class Starter:
             queue=start.queue,
             priority=start.priority,
             wake_at=started.due or None,
+            deadline=started.deadline,
             root=started.uid,
             user=started.user,
             attributes=start.attributes,
@@ -199,7 +210,8 @@ class Starter:
     async def _start_for_anybody(self, events: Sequence[Event], new: NewRun) -> Outcome:
         started = events[0]
         assert isinstance(started, RunStarted)
-        progress = Progress(started.uid, 0, started.at, new_mark(), 0, encode_events(events), Effects(start=new))
+        effects = Effects(start=new, waits_opened=show_waits(events))
+        progress = Progress(started.uid, 0, started.at, new_mark(), 0, encode_events(events), effects)
         landed: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
         self._engine.writer.submit(progress, lambda answer: None if landed.done() else landed.set_result(answer))
         answer = await landed

@@ -11,6 +11,9 @@ from typing import TYPE_CHECKING
 from outlast.core.events import (
     AttemptStarted,
     CancelRequested,
+    DecisionMade,
+    GateOpened,
+    SignalReceived,
     StepFailed,
     StepSettled,
     StepsSettled,
@@ -18,6 +21,7 @@ from outlast.core.events import (
     TimerFired,
 )
 from outlast.engine import books
+from outlast.engine.mail import ask
 from outlast.engine.tasks import outcomes
 from outlast.engine.tasks.outcomes import Arrival
 from outlast.errors import BodyStopped, NonDeterminism
@@ -26,6 +30,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from outlast.core.events import Event, Stimulus
+    from outlast.core.loop import BodyTimer
     from outlast.core.machine import Machine
     from outlast.engine.draft import Draft
     from outlast.engine.hot import HotRun
@@ -34,6 +39,7 @@ __all__ = ["begin", "record", "think"]
 
 SETTLE_WITHIN_US = 30_000_000
 """How long an unwind waits for a step that the body gave up and that has no timeout of its own (LOOP §4)."""
+MAIL = (SignalReceived, DecisionMade, GateOpened)
 
 
 def begin(run: HotRun, draft: Draft) -> None:
@@ -66,6 +72,8 @@ def record(run: HotRun, draft: Draft) -> None:
                 run.steps[event.key].retry_at = event.retry_at
             else:
                 del run.steps[event.key]
+        elif isinstance(event, MAIL):
+            draft.note_wait(run, event)
         draft.events.append(event)
 
 
@@ -103,6 +111,8 @@ def _feed_all(run: HotRun, draft: Draft, machine: Machine) -> None:
             event = queue.popleft()
             if type(event) is StepSucceeded:
                 _feed_succeeded(run, draft, machine, event)
+            elif isinstance(event, MAIL) and _fire_before(run, draft, machine, event):
+                queue.appendleft(event)
             else:
                 _feed(run, draft, machine, event)
             continue
@@ -114,12 +124,33 @@ def _feed_all(run: HotRun, draft: Draft, machine: Machine) -> None:
         due = alarm.next_due_us(machine)
         if due is None or due > (now := run.now_us()):
             return
+        if due == alarm.deadline_us:
+            queue.append(books.cancel_at_deadline(run))
+            continue
         timer = machine.next_timer()
-        if timer is not None and timer.due_us <= now:
-            run.sleeps.pop(timer.ordinal, None)
-            _move(run, draft, machine, TimerFired(now, timer.ordinal, timer.due_us))
-        else:
+        if timer is None or timer.due_us > now:
             run.want_place(alarm.take_retry())
+        elif run.waits.ends_with(timer.ordinal) and run.reading.until_us < timer.due_us:
+            ask(run)  # what came before the deadline counts, and may not have been read
+            return
+        else:
+            _fire(run, draft, machine, timer, now)
+
+
+def _fire(run: HotRun, draft: Draft, machine: Machine, timer: BodyTimer, now: int) -> None:
+    run.sleeps.pop(timer.ordinal, None)
+    _move(run, draft, machine, TimerFired(max(now, timer.due_us), timer.ordinal, timer.due_us))
+
+
+def _fire_before(
+    run: HotRun, draft: Draft, machine: Machine, event: SignalReceived | DecisionMade | GateOpened
+) -> bool:
+    """The first timer that was due when the message came: it comes first, however late both are (PROTOCOL F22)."""
+    timer = machine.next_timer()
+    if timer is None or timer.due_us > event.sent_at:
+        return False
+    _fire(run, draft, machine, timer, run.now_us())
+    return True
 
 
 def _feed_succeeded(run: HotRun, draft: Draft, machine: Machine, event: StepSucceeded) -> None:
@@ -139,7 +170,7 @@ def _feed(run: HotRun, draft: Draft, machine: Machine, event: Event | Arrival) -
         _feed_arrival(run, draft, machine, event)
     elif type(event) is AttemptStarted:
         draft.begin_attempt(run, machine, event)
-    elif type(event) is CancelRequested:
+    elif isinstance(event, CancelRequested | SignalReceived | DecisionMade | GateOpened):
         _move(run, draft, machine, event)
     else:
         draft.events.append(event)
@@ -175,6 +206,8 @@ def _move(run: HotRun, draft: Draft, machine: Machine, stimulus: Stimulus) -> No
     if stimulus.at > run.last_at:
         run.last_at = stimulus.at
     draft.at = run.last_at
+    if run.waits or type(stimulus) is DecisionMade:
+        draft.note_wait(run, stimulus)
     watchdog = run.home.watchdog
     watchdog.drain_began(run.uid, machine.loop)
     try:

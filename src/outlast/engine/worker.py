@@ -127,6 +127,7 @@ class Worker:
             on_moved=engine.moved, watched=engine.changes.watched, on_claimable=self.wake,
             observers=engine.observers, payloads=engine.payloads,
         )  # fmt: skip
+        home.audit = engine.audit
         home.stepper = Stepper(
             home, concurrency=settings.concurrency, threads=self._threads, executors=engine.executors
         )

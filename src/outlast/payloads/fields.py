@@ -11,13 +11,17 @@ from typing import Protocol, get_args
 
 import msgspec
 
-from outlast.core.events import NOTHING, ErrorRecord, Event, RunStarted, RunSuspended
+from outlast.core.events import NOTHING, DecisionJudged, ErrorRecord, Event, RunStarted, RunSuspended, SignalRefused
 
 __all__ = ["Conversion", "convert_event"]
 
 CLEAR = frozenset({(RunStarted, "attributes")})
 """Values that are no payloads: stores search them."""
-NOTES: dict[type, tuple[str, ...]] = {RunSuspended: ("reason",)}
+NOTES: dict[type, tuple[str, ...]] = {
+    RunSuspended: ("reason",),
+    SignalRefused: ("problem",),
+    DecisionJudged: ("reason",),
+}
 """Texts of ours that may quote values. Nothing depends on them."""
 
 

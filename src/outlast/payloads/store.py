@@ -1,4 +1,5 @@
-"""What a store is sent and gives back besides entries: messages and tasks, with their payloads packed. Layer: payloads.
+"""What a store is sent and gives back besides entries: messages, tasks and waits, their payloads packed.
+Layer: payloads.
 
 Entries, and what goes with them in a commit, are packed by `seal_progress`, before they are sent for the first time:
 what is sent again must be the same bytes, and observers are shown what lies in the store. Journals are unpacked by who
@@ -16,7 +17,7 @@ import msgspec
 
 from outlast.core.events import decode_events
 from outlast.errors import KeyNotFound, PayloadDamaged, PayloadUnreadable
-from outlast.stores.store import LOST_MESSAGE, REOPENING, TASK_MESSAGE
+from outlast.stores.store import ALL_WAITS, LOST_MESSAGE, REOPENING, TASK_MESSAGE
 
 if TYPE_CHECKING:
     from outlast.payloads.sealing import Payloads
@@ -30,6 +31,8 @@ if TYPE_CHECKING:
         Sent,
         Store,
         TaskOutcome,
+        WaitQuery,
+        WaitRow,
     )
 
 __all__ = ["UNREADABLE", "problems_of", "seal_progress", "with_payloads"]
@@ -59,7 +62,7 @@ def seal_progress(progress: Progress, payloads: Payloads) -> Progress:
     Raises whatever a codec does."""
     replace = msgspec.structs.replace
     effects = progress.effects
-    if effects is not None and (effects.sends or effects.tasks or effects.children):
+    if effects is not None and (effects.sends or effects.tasks or effects.children or effects.waits_opened):
         effects = replace(
             effects,
             sends=tuple(
@@ -70,6 +73,10 @@ def seal_progress(progress: Progress, payloads: Payloads) -> Progress:
                 for task in effects.tasks
             ),
             children=tuple(seal_progress(child, payloads) for child in effects.children),
+            waits_opened=tuple(
+                replace(wait, policy=payloads.seal(progress.uid, wait.policy, _of_wait(wait.key)))
+                for wait in effects.waits_opened
+            ),
         )
     events = progress.events
     if events and payloads.changes(events):
@@ -110,6 +117,20 @@ class _SealedStore:
             return msgspec.structs.replace(message, kind=UNREADABLE, payload=told)
         return message if payload is message.payload else msgspec.structs.replace(message, payload=payload)
 
+    async def list_waits(self, query: WaitQuery = ALL_WAITS) -> list[WaitRow]:
+        """Of what is waited for, what cannot be read here is left out."""
+        return [self._open_wait(row) for row in await self._store.list_waits(query)]
+
+    def _open_wait(self, row: WaitRow) -> WaitRow:
+        wait = row.wait
+        try:
+            policy = self._payloads.open(row.run, wait.policy, _of_wait(wait.key))
+        except PayloadUnreadable:
+            policy = b"{}"
+        if policy is wait.policy:
+            return row
+        return msgspec.structs.replace(row, wait=msgspec.structs.replace(wait, policy=policy))
+
     async def claim_tasks(self, claiming: Claiming, functions: Sequence[str], lease_us: int) -> list[ClaimedTask]:
         """Arguments that cannot be read here are left as they lie: decoding them fails, and says why."""
         claimed = []
@@ -139,6 +160,10 @@ def _seal_message(payloads: Payloads, to: str, message: NewMessage) -> NewMessag
 
 def _of_message(kind: str) -> bytes:
     return b"message " + kind.encode()
+
+
+def _of_wait(key: str) -> bytes:
+    return b"policy of a wait\0" + key.encode()
 
 
 def _of_task(key: str) -> bytes:

@@ -21,6 +21,9 @@ from outlast.core.plan.plan import Plan
 from outlast.core.states import RunStatus, StepStatus
 from outlast.core.timeline import Item
 from outlast.core.view import RunView, StepView
+from outlast.core.waits.approval import show_policy
+from outlast.core.waits.book import OpenWait
+from outlast.core.waits.events import WaitKind
 from outlast.errors import RunCancelled
 from outlast.payloads import Sealed
 from outlast.run.records import (
@@ -31,11 +34,12 @@ from outlast.run.records import (
     RunSummary,
     StepSummary,
     TimelineItem,
+    WaitInfo,
     WorkerInfo,
     WorkflowInfo,
     WorkSummary,
 )
-from outlast.stores.store import RunRow, TaskRow, WorkerRow
+from outlast.stores.store import NewWait, RunRow, TaskRow, WaitRow, WorkerRow
 
 if TYPE_CHECKING:
     from outlast.engine.worker import WorkDone
@@ -45,6 +49,7 @@ __all__ = [
     "describe_item",
     "describe_moment",
     "describe_run",
+    "describe_wait_row",
     "describe_work",
     "describe_worker",
     "describe_workflow",
@@ -112,6 +117,7 @@ def describe_run(row: RunRow, view: RunView, decode: Decode, plan: Plan | None =
         trace=row.trace,
         created_at=to_datetime(row.created_at),
         due_at=_instant(row.wake_at),
+        waits=_describe_waits(view),
     )
 
 
@@ -122,6 +128,31 @@ def show_tasks(view: RunView, tasks: Iterable[TaskRow]) -> None:
         if task.owner is not None and step is not None and step.is_open and step.attempts == task.attempt:
             step.status, step.began_at = StepStatus.STARTED, task.claimed_at
             step.progress = msgspec.Raw(task.progress) if task.progress else None
+
+
+def describe_wait(run_id: str, run_uid: str, workflow: str, wait: OpenWait | NewWait) -> WaitInfo:
+    """What a run waits for."""
+    policy = show_policy(msgspec.Raw(wait.policy))
+    is_approval = wait.kind == WaitKind.APPROVAL
+    return WaitInfo(
+        run_id=run_id,
+        run_uid=run_uid,
+        workflow=workflow,
+        key=wait.key,
+        kind=WaitKind(wait.kind),
+        name=wait.name,
+        since=to_datetime(wait.opened_at),
+        until=_instant(wait.deadline),
+        question=policy.text,
+        approvers=policy.approvers if is_approval else None,
+        scope=policy.scope,
+        schema=_plain(policy.schema),
+    )
+
+
+def describe_wait_row(row: WaitRow) -> WaitInfo:
+    """A wait, as lists show it."""
+    return describe_wait(row.run_id, row.run, row.workflow, row.wait)
 
 
 def describe_moment(view: RunView, decode: Decode) -> RunSnapshot:
@@ -138,7 +169,15 @@ def describe_moment(view: RunView, decode: Decode) -> RunSnapshot:
         milestones=tuple(Milestone(name, to_datetime(at)) for name, at in view.milestones),
         output=_output_of(view, decode),
         error=_error_of(view),
+        waits=_describe_waits(view),
     )
+
+
+def _describe_waits(view: RunView) -> tuple[WaitInfo, ...]:
+    started = view.started
+    if started is None:
+        return ()
+    return tuple(describe_wait(started.id, started.uid, started.workflow, wait) for wait in view.waits.values())
 
 
 def describe_attempt(attempt: Attempt) -> AttemptInfo:

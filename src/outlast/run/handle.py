@@ -10,7 +10,7 @@ import asyncio
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import aclosing
 from datetime import datetime
-from typing import TYPE_CHECKING, Generic, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
 
 import msgspec
 
@@ -23,11 +23,15 @@ from outlast.core.events import RunFailed as FailedEvent
 from outlast.core.fold import fold
 from outlast.core.history import list_attempts
 from outlast.core.instants import to_us
-from outlast.core.keys import check_name
+from outlast.core.keys import check_name, signal_id
 from outlast.core.lineage.children import STATUS_OF
 from outlast.core.timeline import Timeline, state_at, tell
-from outlast.engine.mail import CANCEL, RESUME, CancelPayload, ResumePayload
-from outlast.errors import RunCancelled, RunEnded, RunFailed, RunNotEnded, RunNotFound, WaitNotFound
+from outlast.core.waits.approval import Decided, User
+from outlast.core.waits.events import WaitKind
+from outlast.engine.mail import CANCEL, CancelPayload
+from outlast.engine.messages.waits import RESUME_MESSAGE, SIGNAL_MESSAGE, ResumePayload, SignalPayload
+from outlast.errors import InvalidSetting, RunCancelled, RunEnded, RunFailed, RunNotEnded, RunNotFound, WaitNotFound
+from outlast.run.approval import Attempt
 from outlast.run.describing import (
     describe_attempt,
     describe_item,
@@ -39,6 +43,7 @@ from outlast.run.records import AttemptInfo, RunInfo, RunSnapshot, TimelineItem
 
 if TYPE_CHECKING:
     from outlast.authoring.workflow import Workflow
+    from outlast.core.view import RunView
     from outlast.engine.engine import Engine
     from outlast.stores.store import Entry, RunRow
 
@@ -156,20 +161,53 @@ class Run(Generic[R]):
         return await self._send(CANCEL, msgspec.json.encode(payload))
 
     async def resume(self, reason: str | None = None) -> None:
-        """Lift a suspension; returns once that is stored. `reason` is what it must be suspended on: its code.
+        """Open the gate that the body waits at (`ctx.suspend`), or lift the engine's own suspension; returns once that
+        is stored.
 
-        Raises WaitNotFound, naming what is open, if it is not suspended, or not on that; RunEnded.
+        `reason` is the gate's reason, or its key, where several have the same reason; or the code of the suspension.
+        None: the only one that is open. Raises WaitNotFound, naming what is open; RunEnded.
         """
         if reason is not None:
             check_name("reason", reason)
         view = await self._tell(fold)
         if view.is_ended:
             raise RunEnded(self.id, str(view.status))
-        open_gates = () if view.suspension is None else (view.suspension.code,)
-        if not open_gates or reason not in {None, *open_gates, view.waiting_on}:
-            raise WaitNotFound(self.id, reason or "", open_gates)
-        if not await self._send(RESUME, msgspec.json.encode(ResumePayload(reason))):
+        payload = choose_gate(view, reason)
+        if payload is None:
+            raise WaitNotFound(self.id, reason or "", name_gates(view))
+        if not await self._send(RESUME_MESSAGE, msgspec.json.encode(payload)):
             raise RunEnded(self.id, (await self._row()).status)
+
+    async def signal(self, name: str, value: object = None, *, key: str | None = None) -> None:
+        """Send it a signal, which the body gets from `ctx.wait_for(name)`, now or when it comes to that.
+
+        Returns once that is stored. With a `key`, such as the id of the event that it tells of, it counts once, however
+        often it is sent. Raises InvalidName, NotEncodable or ValueTooLarge; RunEnded; InboxFull.
+        """
+        payload = SignalPayload(check_name("signal", name), msgspec.Raw(encode(value, f"the signal {name!r}")))
+        message = None if key is None else signal_id(self.uid, name, check_name("signal key", key))
+        if not await self._send(SIGNAL_MESSAGE, msgspec.json.encode(payload), message):
+            raise RunEnded(self.id, (await self._row()).status)
+
+    async def approve(
+        self, reason: str, value: object, *, by: User, timeout: Duration = 30, key: str | None = None
+    ) -> Decided[Any]:
+        """Decide the approval with this reason, or key, as `by`. Returns once the run has judged that it counts.
+
+        Raises ApprovalForbidden, ApprovalInvalid, or ApprovalResolved, which says how it was settled, and by whom, or
+        that the run has ended; then the attempt is on record, and the approval as open as it was. TimeoutError: it is
+        recorded and not judged yet, since no worker has come to it, or the body has not come to ask. With a `key`, the
+        same call again asks about the same attempt.
+        """
+        check_name("reason", reason)
+        if not isinstance(by, User):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise InvalidSetting("by", by, "a User: User('bob', scopes=['ship'])")
+        _check_user(by)
+        if key is not None:
+            check_name("decision key", key)
+        encoded = encode(value, f"the decision on {reason!r}")
+        attempt = Attempt(self._reach(), self.uid, self.id, reason, encoded, by)
+        return await attempt.decide(key, parse_duration(timeout))
 
     async def retry(self) -> None:
         """Let a failed run go on from what failed, with a fresh budget of attempts; what succeeded stays.
@@ -213,9 +251,35 @@ class Run(Generic[R]):
             return tell(journal)
         return await asyncio.to_thread(tell, journal)
 
-    async def _send(self, kind: str, payload: bytes) -> bool:
+    async def _send(self, kind: str, payload: bytes, message_id: str | None = None) -> bool:
         """False: it has ended, and takes no message."""
-        sent = await self._reach().send(self.uid, kind, payload)
+        sent = await self._reach().send(self.uid, kind, payload, message_id=message_id)
         if sent.verdict == "missing":
             raise RunNotFound(self.id)
         return sent.verdict != "ended"
+
+
+def _check_user(by: User) -> None:
+    if by.id:
+        check_name("user", by.id)
+    for scope in by.scopes:
+        check_name("scope", scope)
+
+
+def name_gates(view: RunView) -> tuple[str, ...]:
+    """What can be resumed: keys of gates, and the code of a suspension."""
+    keys = tuple(key for key, wait in view.waits.items() if wait.kind is WaitKind.GATE)
+    return keys if view.suspension is None else (view.suspension.code, *keys)
+
+
+def choose_gate(view: RunView, reason: str | None) -> ResumePayload | None:
+    """What a resume means: the gate it opens, or the suspension it lifts. None: nothing that is open, or not one."""
+    suspension = view.suspension
+    gates = [wait for wait in view.waits.values() if wait.kind is WaitKind.GATE]
+    if suspension is not None and reason in {None, suspension.code, view.waiting_on}:
+        return ResumePayload(reason)
+    if reason is None:
+        return ResumePayload(gate=gates[0].key) if len(gates) == 1 and suspension is None else None
+    chosen = next((gate for gate in gates if gate.key == reason), None)
+    chosen = chosen or next((gate for gate in gates if gate.name == reason), None)
+    return None if chosen is None else ResumePayload(gate=chosen.key)

@@ -1,4 +1,8 @@
-"""What an app lists of its store, and what it prunes: the part of `Outlast` that needs no run at hand. Layer: run."""
+"""What there is in a store: runs, open waits, workers; and how long what has ended is kept. Layer: run.
+
+What always holds: a list is read in pages, each one statement, that go on from a row and not from a number: rows that
+come and go meanwhile make no row come twice, and hide none.
+"""
 
 from __future__ import annotations
 
@@ -8,9 +12,16 @@ from typing import TYPE_CHECKING, Any
 
 from outlast.authoring.workflow import Workflow
 from outlast.core.durations import Duration, parse_duration
-from outlast.run.describing import describe_worker, summarize_run
-from outlast.run.options import Attributes, check_ended, check_query, cursor_of
-from outlast.run.records import RunPage, WorkerInfo
+from outlast.run.describing import describe_wait_row, describe_worker, summarize_run
+from outlast.run.options import (
+    Attributes,
+    check_ended,
+    check_query,
+    check_waits,
+    cursor_of,
+    wait_cursor_of,
+)
+from outlast.run.records import RunPage, WaitPage, WorkerInfo
 
 if TYPE_CHECKING:
     from outlast.engine.engine import Engine
@@ -21,11 +32,11 @@ PRUNE_AT_ONCE = 500
 
 
 class Lists:
-    """See the module's docstring."""
+    """The part of an app that lists."""
 
-    def _here(self, call: str = "this call") -> Engine:
-        """The engine of the open app. Raises AppNotOpen."""
-        raise NotImplementedError(call)
+    def _here(self, call: str) -> Engine:
+        """The engine. Raises AppNotOpen."""
+        raise NotImplementedError
 
     async def runs(
         self,
@@ -80,3 +91,27 @@ class Lists:
         store = self._here("app.workers()").store
         now_us = await store.now()
         return [describe_worker(row, now_us) for row in await store.list_workers()]
+
+    async def waits(
+        self,
+        *,
+        kind: str | None = None,
+        name: str | None = None,
+        workflow: str | Workflow[..., Any] | None = None,
+        after: str | None = None,
+        limit: int = 50,
+    ) -> WaitPage:
+        """What runs wait for that somebody can answer, longest first; the next page is `app.waits(…, after=page.next)`.
+
+        `kind` is `signal`, `gate` or `approval`; `name` what the body calls it: of an approval its key, if it has one.
+        """
+        query = check_waits(
+            kind=kind,
+            name=name,
+            workflow=workflow.name if isinstance(workflow, Workflow) else workflow,
+            after=after,
+            limit=limit,
+        )
+        rows = await self._here("app.waits()").store.list_waits(query)
+        page = rows[:limit]
+        return WaitPage(tuple(map(describe_wait_row, page)), wait_cursor_of(page[-1]) if len(rows) > limit else None)

@@ -18,11 +18,12 @@ from outlast.core.durations import Duration, parse_duration
 from outlast.core.instants import to_us
 from outlast.core.keys import check_name
 from outlast.core.states import ENDED, RunStatus
+from outlast.core.waits.events import WaitKind
 from outlast.engine.starting import Start
 from outlast.engine.tasks.queues import QueueSettings
 from outlast.engine.worker import WorkerSettings
 from outlast.errors import InvalidDuration, InvalidSetting, ValueTooLarge
-from outlast.stores.store import RunQuery, RunRow
+from outlast.stores.store import RunQuery, RunRow, WaitQuery, WaitRow
 from outlast.telemetry.logs import ENGINE
 
 __all__ = [
@@ -35,8 +36,10 @@ __all__ = [
     "check_queue",
     "check_start",
     "check_statuses",
+    "check_waits",
     "check_worker",
     "cursor_of",
+    "wait_cursor_of",
 ]
 
 AttributeValue: TypeAlias = str | int | float | bool | None
@@ -74,6 +77,8 @@ class StartOptions(TypedDict, total=False):
     """Who started it."""
     attributes: Attributes | None
     """What it can be searched by: names and scalars."""
+    timeout: Duration | None
+    """How long it may take, from when it may begin. When that is over it is cancelled, wherever it stands."""
     trace: str | None
     """W3C `traceparent` of the caller; without one a new trace begins."""
 
@@ -88,6 +93,7 @@ def check_start(
     queue: str = "default",
     user: str | None = None,
     attributes: Attributes | None = None,
+    timeout: Duration | None = None,
     trace: str | None = None,
 ) -> Start:
     """The options of a start. Raises InvalidSetting, InvalidName, InvalidDuration or ValueTooLarge."""
@@ -104,6 +110,7 @@ def check_start(
         queue=check_name("queue", queue),
         user=None if user is None else check_name("user", user),
         attributes=check_attributes(attributes or {}),
+        timeout_us=None if timeout is None else _duration_us("timeout", timeout),
         trace=None if trace is None else _check_trace(trace),
     )
 
@@ -214,6 +221,34 @@ def _read_cursor(cursor: str) -> tuple[int, str]:
     if not re.fullmatch(r"[0-9]{1,18}", created_at) or not uid:
         raise InvalidSetting("after", cursor, "the `next` of an earlier page")
     return int(created_at), uid
+
+
+def check_waits(
+    *, kind: str | None, name: str | None, workflow: str | None, after: str | None, limit: int
+) -> WaitQuery:
+    """The filters of a list of waits, for one row more than `limit`. Raises InvalidSetting."""
+    if kind is not None and kind not in tuple(WaitKind):
+        raise InvalidSetting("kind", kind, _one_of(WaitKind))
+    return WaitQuery(
+        kind=kind,
+        name=name,
+        workflow=workflow,
+        after=None if after is None else _read_wait_cursor(after),
+        limit=_whole("limit", limit, 1, LARGEST_PAGE) + 1,
+    )
+
+
+def wait_cursor_of(row: WaitRow) -> str:
+    """What names this wait's place in a list, oldest first."""
+    return f"{row.wait.opened_at}:{row.run}:{row.wait.key}"
+
+
+def _read_wait_cursor(cursor: str) -> tuple[int, str, str]:
+    opened_at, _, rest = str(cursor).partition(":")
+    uid, _, key = rest.partition(":")
+    if not re.fullmatch(r"[0-9]{1,18}", opened_at) or not uid or not key:
+        raise InvalidSetting("after", cursor, "the `next` of an earlier page")
+    return int(opened_at), uid, key
 
 
 def check_worker(

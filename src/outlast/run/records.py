@@ -6,6 +6,7 @@ a moment, it never changes; and msgspec encodes it as JSON as it is.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -16,6 +17,7 @@ from outlast.core.history import AttemptStatus
 from outlast.core.plan.plan import Plan
 from outlast.core.states import RunStatus, StepStatus
 from outlast.core.timeline import Kind
+from outlast.core.waits.events import WaitKind
 
 __all__ = [
     "AttemptInfo",
@@ -26,6 +28,8 @@ __all__ = [
     "RunSummary",
     "StepSummary",
     "TimelineItem",
+    "WaitInfo",
+    "WaitPage",
     "WorkSummary",
     "WorkerInfo",
     "WorkflowInfo",
@@ -58,7 +62,8 @@ class RunInfo(msgspec.Struct, frozen=True):
     version: str
     status: RunStatus
     waiting_on: str
-    """`step charge`, `sleep until …`, `timer`; of a suspended run, its code. Empty: for nothing."""
+    """`step charge`, `approval ship it?`, `signal paid`, `sleep until …`, `timer`; of a run that the engine suspended,
+    its code. Empty: for nothing."""
     started_at: datetime | None
     """When a worker first took it."""
     finished_at: datetime | None
@@ -86,6 +91,45 @@ class RunInfo(msgspec.Struct, frozen=True):
     created_at: datetime | None = None
     due_at: datetime | None = None
     """When it is next due, if it waits for a time: as its row says, once it is parked."""
+    waits: tuple[WaitInfo, ...] = ()
+    """What of it somebody can answer, in the order in which the body asked."""
+
+
+class WaitInfo(msgspec.Struct, frozen=True):
+    """Something that a run waits for, and somebody can answer (SPEC W6)."""
+
+    run_id: str
+    run_uid: str
+    workflow: str
+    key: str
+    """What the run knows it by: the name, and the number of its use."""
+    kind: WaitKind
+    name: str
+    since: datetime
+    until: datetime | None
+    """Its deadline."""
+    question: str = ""
+    """In full, of an approval whose name is a short key."""
+    approvers: str | None = None
+    """Who may decide: `any`, `owner` or `not-initiator`; None: it is no approval."""
+    scope: str | None = None
+    """What they must hold."""
+    schema: Any = None
+    """JSON Schema of what is wanted; None: anything."""
+
+
+class WaitPage(msgspec.Struct, frozen=True):
+    """One page of waits, longest first."""
+
+    waits: tuple[WaitInfo, ...]
+    next: str | None
+    """The next page is `app.waits(…, after=page.next)`; None: this was the last."""
+
+    def __iter__(self) -> Iterator[WaitInfo]:
+        return iter(self.waits)
+
+    def __len__(self) -> int:
+        return len(self.waits)
 
 
 class RunSnapshot(msgspec.Struct, frozen=True):
@@ -105,6 +149,7 @@ class RunSnapshot(msgspec.Struct, frozen=True):
     milestones: tuple[Milestone, ...]
     output: Any
     error: ErrorRecord | None
+    waits: tuple[WaitInfo, ...] = ()
 
 
 class Milestone(msgspec.Struct, frozen=True):

@@ -14,6 +14,7 @@ from outlast.core.states import RunStatus
 from outlast.stores.progress import NewWait
 
 __all__ = [
+    "ALL_WAITS",
     "CLIENT",
     "INBOX_LIMIT",
     "LOST_MESSAGE",
@@ -36,6 +37,7 @@ __all__ = [
     "TaskRow",
     "VersionRow",
     "VersionStatus",
+    "WaitQuery",
     "WaitRow",
     "WorkerRow",
     "recovery_delay_us",
@@ -318,6 +320,21 @@ class QueueRow(msgspec.Struct, frozen=True):
     """Since when the first of those is due."""
     held: int
     """Owned by a worker that has a row."""
+
+
+class WaitQuery(msgspec.Struct, frozen=True):
+    """Filters; None means any. Oldest first, by (opened_at, run, key)."""
+
+    kind: str | None = None
+    name: str | None = None
+    workflow: str | None = None
+    after: tuple[int, str, str] | None = None
+    """(opened_at, run, key) of the last row of the page before."""
+    limit: int = 100
+
+
+ALL_WAITS = WaitQuery()
+"""The first page of all of them."""
 
 
 class WaitRow(msgspec.Struct, frozen=True):

@@ -36,6 +36,7 @@ from outlast.stores.progress import (
     Verdict,
 )
 from outlast.stores.records import (
+    ALL_WAITS,
     CLIENT,
     INBOX_LIMIT,
     LOST_MESSAGE,
@@ -58,12 +59,14 @@ from outlast.stores.records import (
     TaskRow,
     VersionRow,
     VersionStatus,
+    WaitQuery,
     WaitRow,
     WorkerRow,
     recovery_delay_us,
 )
 
 __all__ = [
+    "ALL_WAITS",
     "CLIENT",
     "INBOX_LIMIT",
     "LANDED",
@@ -101,6 +104,7 @@ __all__ = [
     "Verdict",
     "VersionRow",
     "VersionStatus",
+    "WaitQuery",
     "WaitRow",
     "WorkerRow",
     "recovery_delay_us",
@@ -237,8 +241,8 @@ class Store(Protocol):
 
     # --- waits and tasks ---
 
-    async def list_waits(self, *, limit: int = 100) -> list[WaitRow]:
-        """Open waits across runs, oldest first."""
+    async def list_waits(self, query: WaitQuery = ...) -> list[WaitRow]:
+        """One page of the open waits that fit, across runs, oldest first."""
         ...
 
     async def claim_tasks(self, claiming: Claiming, functions: Sequence[str], lease_us: int) -> list[ClaimedTask]:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from outlast.stores.store import NewWait, Store, Verdict, WaitRow
+from outlast.stores.store import NewWait, Store, Verdict, WaitQuery, WaitRow
 from tests.stores.contract.writing import commit, entry, land, own, start, wait
 
 
-async def keys(store: Store, **options) -> list[tuple[str, str]]:
-    return [(row.run, row.wait.key) for row in await store.list_waits(**options)]
+async def keys(store: Store, **query) -> list[tuple[str, str]]:
+    return [(row.run, row.wait.key) for row in await store.list_waits(WaitQuery(**query))]
 
 
 async def test_a_wait_is_listed_as_it_was_opened(store: Store, worker: str):
@@ -60,3 +60,33 @@ async def test_a_stale_entry_opens_and_closes_no_wait(store: Store, worker: str)
     late = entry("r", 1, mark=9, waits_closed=("a",), waits_opened=(wait("b"),))
     assert await commit(store, worker, late) == [Verdict.STALE]
     assert await keys(store) == [("r", "a")]
+
+
+# SPEC W6
+async def test_waits_are_found_by_kind_name_and_workflow(store: Store, worker: str):
+    """Of several filters all must fit."""
+    await land(store, worker, start("r", workflow="fulfil", claimed=True), start("s", workflow="bill", claimed=True))
+    signal, approval = wait("a", kind="signal", name="paid"), wait("b", kind="approval", name="ship?")
+    await land(store, worker, entry("r", 1, waits_opened=(signal, approval)), entry("s", 1, waits_opened=(signal,)))
+    assert await keys(store, kind="signal") == [("r", "a"), ("s", "a")]
+    assert await keys(store, name="ship?") == [("r", "b")]
+    assert await keys(store, workflow="bill") == [("s", "a")]
+    assert await keys(store, kind="signal", name="paid", workflow="fulfil") == [("r", "a")]
+    assert await keys(store, kind="gate") == []
+
+
+# SPEC W6
+async def test_a_page_of_waits_begins_behind_the_one_before(store: Store, worker: str):
+    """Also among waits that were opened at once; none is missed and none comes twice."""
+    await own(store, worker, "r", "s")
+    await land(
+        store,
+        worker,
+        entry("r", 1, waits_opened=(wait("a", opened_at=1), wait("b", opened_at=2), wait("c", opened_at=2))),
+        entry("s", 1, waits_opened=(wait("a", opened_at=2),)),
+    )
+    found, after = [], None
+    while page := await store.list_waits(WaitQuery(after=after, limit=1)):
+        found.append((page[0].run, page[0].wait.key))
+        after = (page[0].wait.opened_at, page[0].run, page[0].wait.key)
+    assert found == [("r", "a"), ("r", "b"), ("r", "c"), ("s", "a")]

@@ -15,9 +15,27 @@ from typing import Generic, TypeVar
 import msgspec
 
 from outlast.core.record import NOTHING
+from outlast.core.waits.events import DecisionMade
 from outlast.errors import InvalidSetting
 
-__all__ = ["Approvers", "Decided", "Expired", "Policy", "User", "find_objection", "read_policy", "write_policy"]
+__all__ = [
+    "EXPIRED",
+    "GIVEN_UP",
+    "Approvers",
+    "Decided",
+    "Expired",
+    "Policy",
+    "User",
+    "find_objection",
+    "read_policy",
+    "settlement",
+    "show_policy",
+    "write_policy",
+]
+
+EXPIRED = "it expired"
+GIVEN_UP = "the run does not wait for it any more"
+LONGEST_SHOWN = 200
 
 T_co = TypeVar("T_co", covariant=True)
 
@@ -87,6 +105,14 @@ def read_policy(raw: msgspec.Raw) -> Policy:
     return Policy() if bytes(raw) == b"null" else _decode(raw)
 
 
+def show_policy(raw: msgspec.Raw) -> Policy:
+    """The same for who only looks: one that cannot be read, as where the key to it is not here, says nothing."""
+    try:
+        return read_policy(raw)
+    except msgspec.MsgspecError:
+        return Policy()
+
+
 def find_objection(policy: Policy, initiator: str | None, user: str, scopes: Sequence[str]) -> str:
     """Why this user may not decide; "": nothing is against it. `initiator` is who started the run."""
     if policy.approvers is not Approvers.ANY and not user:
@@ -98,3 +124,10 @@ def find_objection(policy: Policy, initiator: str | None, user: str, scopes: Seq
     if policy.scope is not None and policy.scope not in scopes:
         return f"for they lack the scope {policy.scope!r}"
     return ""
+
+
+def settlement(decision: DecisionMade) -> str:
+    """As what an approval was decided, and by whom, for those who come too late."""
+    value = bytes(decision.value).decode(errors="replace")
+    shown = value if len(value) <= LONGEST_SHOWN else f"{value[: LONGEST_SHOWN - 1]}…"
+    return f"{shown}, decided by {decision.user or 'somebody'}"

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from outlast.core.keys import take_key
-from outlast.core.waits.approval import find_objection, read_policy
+from outlast.core.waits.approval import EXPIRED, GIVEN_UP, find_objection, read_policy, settlement
 from outlast.core.waits.events import (
     DecisionJudged,
     DecisionMade,
@@ -44,8 +44,6 @@ TIMED_OUT = object()
 
 Check = Callable[[msgspec.Raw], tuple[Any, str]]
 """Decodes what came: the value and "", or anything and why it does not fit."""
-
-LONGEST_SHOWN = 200
 
 FromOutside = SignalReceived | DecisionMade | GateOpened
 """Stimuli that waits are about."""
@@ -127,7 +125,7 @@ class Waits:
             wait.handle = loop.call_at((wait.deadline - loop.start_us) / 1_000_000, self._expire, wait)
         timer = None if wait.handle is None else wait.handle.ordinal
         self.open[wait.key] = wait
-        self._emit(WaitStarted(wait.key, call.kind, call.name, timer, wait.deadline, wait.policy))
+        self._emit(WaitStarted(wait.key, call.kind, call.name, timer, wait.deadline, wait.policy, loop.now_us))
         if call.kind is WaitKind.SIGNAL:
             self._listeners.setdefault(call.name, {})[wait.key] = wait
             self._deliver(call.name)
@@ -155,7 +153,7 @@ class Waits:
             self._forget(wait)
             self._emit(WaitCancelled(wait.key))
             if wait.call.kind is WaitKind.APPROVAL:
-                self._settled[wait.key] = "the run does not wait for it any more"
+                self._settled[wait.key] = GIVEN_UP
 
     def give_up_all(self) -> None:
         """The body gets no say any more."""
@@ -219,7 +217,7 @@ class Waits:
 
     def _expire(self, wait: Wait) -> None:
         if wait.call.kind is WaitKind.APPROVAL:
-            self._settled[wait.key] = "it expired"
+            self._settled[wait.key] = EXPIRED
         self._end(wait, TIMED_OUT)
 
     def _deliver(self, name: str) -> None:
@@ -276,7 +274,7 @@ class Waits:
             self._emit(DecisionJudged(decision.message, wait.key, Judgement.INVALID, problem))
             return
         self._emit(DecisionJudged(decision.message, wait.key, Judgement.ACCEPTED))
-        self._settled[wait.key] = _settlement(decision)
+        self._settled[wait.key] = settlement(decision)
         self._end(wait, (value, decision))
 
     def _reject(self, decision: DecisionMade, key: str) -> None:
@@ -290,10 +288,3 @@ def _ignore(_: Command) -> None:
 def _no_loop() -> BodyLoop:
     """A dropped body's. It is asked for by nobody but that body."""
     raise GeneratorExit
-
-
-def _settlement(decision: DecisionMade) -> str:
-    """As what it was decided, and by whom, for those who come too late."""
-    value = bytes(decision.value).decode(errors="replace")
-    shown = value if len(value) <= LONGEST_SHOWN else f"{value[: LONGEST_SHOWN - 1]}…"
-    return f"{shown}, decided by {decision.user or 'somebody'}"

@@ -14,6 +14,7 @@ import msgspec
 from outlast.core.events import (
     OUTCOMES,
     DecisionJudged,
+    DecisionMade,
     GateOpened,
     SignalTaken,
     TimerFired,
@@ -26,7 +27,7 @@ from outlast.core.waits.events import Judgement, WaitKind
 if TYPE_CHECKING:
     from outlast.core.events import Event
 
-__all__ = ["OpenWait", "OpenWaits", "wait_text"]
+__all__ = ["OpenWait", "OpenWaits", "read_waits", "wait_text"]
 
 
 class OpenWait(msgspec.Struct, frozen=True):
@@ -48,15 +49,25 @@ class OpenWaits(dict[str, OpenWait]):
         super().__init__()
         self.gates = 0
         """How many of them a person must open: gates and approvals."""
+        self.undecided: dict[str, DecisionMade] = {}
+        """By message: decisions that nobody has judged yet."""
         self._timers: dict[int, str] = {}
 
-    def apply(self, event: Event | Reopening, at: int) -> OpenWait | None:
-        """Fold one event, of this time; gives the wait that it ended."""
+    def apply(self, event: Event | Reopening) -> OpenWait | None:
+        """Fold one event; gives the wait that it ended."""
         if type(event) is WaitStarted:
-            self.start(event, at)
+            self.start(event)
             return None
-        if not self:
-            return None
+        if type(event) is DecisionMade:
+            self.undecided[event.message] = event
+        elif type(event) is DecisionJudged:
+            self.undecided.pop(event.message, None)
+            return self.end(event.key) if event.verdict is Judgement.ACCEPTED else None
+        elif type(event) is Reopening:
+            self._reopen(event)
+        return self._apply_end(event) if self else None
+
+    def _apply_end(self, event: Event | Reopening) -> OpenWait | None:
         if type(event) is SignalTaken or type(event) is WaitCancelled:
             return self.end(event.key)
         if type(event) is GateOpened:
@@ -64,19 +75,20 @@ class OpenWaits(dict[str, OpenWait]):
         if type(event) is TimerFired:
             key = self._timers.get(event.timer)
             return None if key is None else self.end(key)
-        if type(event) is DecisionJudged:
-            return self.end(event.key) if event.verdict is Judgement.ACCEPTED else None
         if type(event) in OUTCOMES:
             self.clear()
-        elif type(event) is Reopening:
-            for kept in event.mail:
-                if type(kept) is GateOpened:
-                    self._open_gate(kept.key)
         return None
 
-    def start(self, event: WaitStarted, at: int) -> OpenWait:
+    def _reopen(self, reopening: Reopening) -> None:
+        for kept in reopening.mail:
+            if type(kept) is GateOpened:
+                self._open_gate(kept.key)
+            elif type(kept) is DecisionMade:
+                self.undecided[kept.message] = kept
+
+    def start(self, event: WaitStarted) -> OpenWait:
         """The body waits."""
-        wait = OpenWait(event.key, event.kind, event.name, at, event.timer, event.deadline, event.policy)
+        wait = OpenWait(event.key, event.kind, event.name, event.at, event.timer, event.deadline, event.policy)
         self[event.key] = wait
         self.gates += wait.kind is not WaitKind.SIGNAL
         if event.timer is not None:
@@ -105,6 +117,14 @@ class OpenWaits(dict[str, OpenWait]):
         super().clear()
         self._timers.clear()
         self.gates = 0
+
+
+def read_waits(journal: Iterable[Event | Reopening]) -> OpenWaits:
+    """The waits that are open at the end of a (spliced) journal."""
+    book = OpenWaits()
+    for event in journal:
+        book.apply(event)
+    return book
 
 
 def wait_text(waits: Iterable[OpenWait]) -> str:

@@ -85,6 +85,7 @@ class GateOpened(EventShape, frozen=True):
     message: str
     key: str
     by: str | None = None
+    sent_at: int = 0
 
 
 # --- commands ---------------------------------------------------------------------------------------------------------
@@ -102,6 +103,8 @@ class WaitStarted(EventShape, frozen=True):
     deadline: int | None = None
     policy: msgspec.Raw = NOTHING
     """A `Policy`: who may answer, and the JSON Schema of what is wanted."""
+    at: int = 0
+    """The body's time."""
 
 
 class WaitCancelled(EventShape, frozen=True):

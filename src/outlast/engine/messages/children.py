@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any, cast
 import msgspec
 
 from outlast.authoring.exceptions import encode_error
-from outlast.core.events import RunStarted, encode_events
+from outlast.core.events import RunCancelled as CancelledEvent
+from outlast.core.events import RunCompleted, RunFailed, RunReopened, RunStarted, encode_events
 from outlast.core.keys import child_uid
 from outlast.core.lineage.children import (
     CHILD_MESSAGE,
@@ -26,28 +27,31 @@ from outlast.core.lineage.children import (
     message_id,
     tell_end,
 )
+from outlast.core.reopening import UNWIND, find_cut
 from outlast.engine.ids import new_mark, new_seed
+from outlast.engine.messages.waits import SIGNAL_MESSAGE, SignalPayload
 from outlast.errors import RunCancelled
 from outlast.stores.store import Effects, NewMessage, NewRun, Progress, Send
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from outlast.authoring.runs.child import ChildCall
     from outlast.core.calls import PendingStep
-    from outlast.core.events import ChildSignalled, RunOutcome, StepFailed, StepSucceeded
+    from outlast.core.events import ChildSignalled, Event, RunOutcome, StepFailed, StepSucceeded
     from outlast.engine.hot import HotRun
-    from outlast.stores.store import Message
+    from outlast.stores.store import Inbox, Message
 
-__all__ = ["cancel_child", "read_end", "reopen_child", "settle_end", "signal_child", "start_child", "tell_parent"]
-
-SIGNAL_MESSAGE = "signal"
-"""Kind of the message that carries a signal."""
-
-
-class SignalPayload(msgspec.Struct, frozen=True):
-    """What a `SIGNAL_MESSAGE` says."""
-
-    name: str
-    value: msgspec.Raw
+__all__ = [
+    "cancel_child",
+    "find_reopening",
+    "read_end",
+    "reopen_child",
+    "settle_end",
+    "signal_child",
+    "start_child",
+    "tell_parent",
+]
 
 
 def start_child(run: HotRun, pending: PendingStep) -> Progress:
@@ -135,3 +139,16 @@ def settle_end(run: HotRun, end: ChildEnd, message: str, at: int) -> StepSucceed
     kind = "child" if step is None else step.kind
     error = encode_error(RunCancelled(end.id, end.reason or ""))
     return judge_end(end, kind, error, at=max(at, run.last_at), attempt=attempt, message=message)
+
+
+def find_reopening(raw: Sequence[Event], inbox: Inbox, run: HotRun) -> RunReopened | None:
+    """A run that has ended was claimed: its parent wants it to go on, or to undo what it did."""
+    ended = type(raw[-1])
+    kinds = {RunCompleted: UNWIND_MESSAGE, RunFailed: RETRY_MESSAGE, CancelledEvent: REVIVE_MESSAGE}
+    for message in inbox.messages:
+        if message.kind == kinds.get(ended):
+            at = max(message.sent_at, run.last_at)
+            answer = msgspec.json.decode(message.payload, type=Reopen).key
+            cut = len(raw) if ended is RunCompleted else find_cut(raw)
+            return RunReopened(at, UNWIND if ended is RunCompleted else "retry", cut, message.id, answer)
+    return None

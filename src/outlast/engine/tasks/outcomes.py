@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from outlast.engine.hot import HotRun
     from outlast.stores.store import Message
 
-__all__ = ["OUTCOME_KINDS", "Arrival", "judge"]
+__all__ = ["OUTCOME_KINDS", "Arrival", "judge", "list_gone"]
 
 OUTCOME_KINDS = frozenset({TASK_MESSAGE, LOST_MESSAGE})
 """Kinds of message that tell of an attempt's outcome."""
@@ -79,3 +79,12 @@ def _judge_failure(
     is_wanted = report.is_retryable if are_own else None
     delay, failure = judge_failure(policy, used, error, random.random, is_wanted=is_wanted)
     return delay, record if failure is error else encode_error(failure)
+
+
+async def list_gone(run: HotRun) -> list[tuple[str, int]]:
+    """Queued attempts of which nothing is left but their record. A task that ended since the inbox was read has a
+    message there."""
+    steps = run.steps
+    attempts = [(key, step.attempt) for key, step in steps.items() if step.queue and step.is_begun]
+    attempts += [(key, attempt) for key, attempt in steps.unsettled.items() if key in steps.queued]
+    return await run.home.store.lost_attempts(run.uid, attempts) if attempts else []

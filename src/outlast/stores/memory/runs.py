@@ -13,13 +13,13 @@ import msgspec
 from outlast.core.states import RunStatus
 from outlast.stores.memory.handle import Handle
 from outlast.stores.memory.tasks import has_lapsed
-from outlast.stores.store import ClaimedRun, Look, OwnedRun, WaitRow
+from outlast.stores.store import ALL_WAITS, ClaimedRun, Look, OwnedRun, WaitRow
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from outlast.stores.memory.tables import Run, Tables
-    from outlast.stores.store import Claiming, Entry, RunQuery, RunRow
+    from outlast.stores.store import Claiming, Entry, RunQuery, RunRow, WaitQuery
 
 __all__ = ["Runs"]
 
@@ -113,14 +113,15 @@ class Runs(Handle):
             found = (run for run in tables.runs.values() if matches(run))
             return [run.to_row() for run in heapq.nlargest(query.limit, found, key=_age)]
 
-    async def list_waits(self, *, limit: int = 100) -> list[WaitRow]:
+    async def list_waits(self, query: WaitQuery = ALL_WAITS) -> list[WaitRow]:
         with self._opened() as tables:
             rows = (
                 WaitRow(run.uid, run.new.id, run.new.workflow, wait)
                 for run in tables.runs.values()
                 for wait in run.waits.values()
             )
-            return heapq.nsmallest(limit, rows, key=lambda row: (row.wait.opened_at, row.run, row.wait.key))
+            fitting = (row for row in rows if _fits_waits(row, query))
+            return heapq.nsmallest(query.limit, fitting, key=_wait_place)
 
     # --- their deletion ---
 
@@ -209,3 +210,16 @@ def _has(attributes: bytes, wanted: dict[str, bytes]) -> bool:
 def _canonical(value: object) -> bytes:
     """JSON that is equal when the values are: in Python `True` and `1` are, in JSON they are not."""
     return msgspec.json.encode(value, order="deterministic")
+
+
+def _wait_place(row: WaitRow) -> tuple[int, str, str]:
+    return row.wait.opened_at, row.run, row.wait.key
+
+
+def _fits_waits(row: WaitRow, query: WaitQuery) -> bool:
+    return (
+        query.kind in {None, row.wait.kind}
+        and query.name in {None, row.wait.name}
+        and query.workflow in {None, row.workflow}
+        and (query.after is None or _wait_place(row) > query.after)
+    )

@@ -19,9 +19,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from outlast.stores.postgres.link import Link, Record
-    from outlast.stores.store import RunQuery
+    from outlast.stores.store import RunQuery, WaitQuery
 
-__all__ = ["find_run", "find_uid", "list_runs", "list_waits", "write_query"]
+__all__ = ["find_run", "find_uid", "list_runs", "list_waits", "write_query", "write_waits_query"]
 
 _COLUMNS = """r.uid, r.id, r.workflow, r.version, r.status, r.waiting_on, r.live, r.owner, r.epoch, r.wake_at,
   r.deadline, r.mail, r.priority, r.queue, r.parent, r.root, r.user_id, r.recoveries, r.created_at, r.started_at,
@@ -68,10 +68,28 @@ async def list_runs(link: Link, query: RunQuery) -> list[RunRow]:
     return found[: query.limit]
 
 
-async def list_waits(link: Link, limit: int) -> list[WaitRow]:
+async def list_waits(link: Link, query: WaitQuery) -> list[WaitRow]:
     """The store's `list_waits`."""
-    rows = await link.fetch(_sql["list_waits"], limit=limit)
+    sql, values = write_waits_query(query)
+    rows = await link.fetch_text(sql, *values)
     return [WaitRow(uid, name, workflow, NewWait(*wait)) for uid, name, workflow, *wait in rows]
+
+
+def write_waits_query(query: WaitQuery) -> tuple[str, list[Any]]:
+    """The SQL for a page of waits, with its values."""
+    values: list[Any] = [query.limit]
+    given = {"w.kind": query.kind, "w.name": query.name, "r.workflow": query.workflow}
+    filters = []
+    for column, value in given.items():
+        if value is not None:
+            values.append(value)
+            filters.append(f"{column} = ${len(values)}::text")
+    if query.after is not None:
+        values += query.after
+        last = len(values)
+        place = f"(${last - 2}::bigint, ${last - 1}::text, ${last}::text)"
+        filters.append(f"(w.opened_at, w.run_uid, w.key) > {place}")
+    return _sql["list_waits"].text.replace("$filters", " and ".join(filters) or "true"), values
 
 
 def write_query(query: RunQuery) -> tuple[str, list[Any]]:

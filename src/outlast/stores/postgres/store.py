@@ -23,6 +23,7 @@ from outlast.stores.postgres.hints import Hints
 from outlast.stores.postgres.migrate import is_up_to_date, migrate
 from outlast.stores.postgres.pool import Pool
 from outlast.stores.postgres.settings import Role, parse_url
+from outlast.stores.store import ALL_WAITS
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence
@@ -50,6 +51,7 @@ if TYPE_CHECKING:
         TaskRow,
         VersionRow,
         VersionStatus,
+        WaitQuery,
         WaitRow,
         WorkerRow,
     )
@@ -272,9 +274,9 @@ class PostgresStore:
 
     # --- waits and tasks ---
 
-    async def list_waits(self, *, limit: int = 100) -> list[WaitRow]:
+    async def list_waits(self, query: WaitQuery = ALL_WAITS) -> list[WaitRow]:
         self._check()
-        return await self._use(self._listing, lambda link: listing.list_waits(link, limit), again=True)
+        return await self._use(self._listing, lambda link: listing.list_waits(link, query), again=True)
 
     async def claim_tasks(self, claiming: Claiming, functions: Sequence[str], lease_us: int) -> list[ClaimedTask]:
         return await self._ask(lambda link: tasks.claim_tasks(link, claiming, functions, lease_us), again=False)

@@ -21,9 +21,9 @@ if TYPE_CHECKING:
 
     from outlast.stores.sqlite.statements import Value
     from outlast.stores.sqlite.transaction import Row, Transaction
-    from outlast.stores.store import RunQuery
+    from outlast.stores.store import RunQuery, WaitQuery
 
-__all__ = ["find_run", "find_uid", "list_runs", "list_waits", "write_query"]
+__all__ = ["find_run", "find_uid", "list_runs", "list_waits", "write_query", "write_waits_query"]
 
 _COLUMNS = """r.uid, r.id, r.workflow, r.version, r.status, r.waiting_on, r.live, r.owner, r.epoch, r.wake_at,
   r.deadline, r.mail, r.priority, r.queue, r.parent, r.root, r.user_id, r.recoveries, r.created_at, r.started_at,
@@ -76,10 +76,25 @@ def list_runs(tx: Transaction, query: RunQuery) -> list[RunRow]:
     return found[: query.limit]
 
 
-def list_waits(tx: Transaction, limit: int) -> list[WaitRow]:
+def list_waits(tx: Transaction, query: WaitQuery) -> list[WaitRow]:
     """The store's `list_waits`."""
-    rows = tx.fetch(_sql["list_waits"], (limit,))
+    rows = tx.fetch(*write_waits_query(query))
     return [WaitRow(uid, name, workflow, NewWait(*wait)) for uid, name, workflow, *wait in rows]
+
+
+def write_waits_query(query: WaitQuery) -> tuple[Statement, list[Value]]:
+    """The statement for a page of waits, with its values."""
+    given = {"w.kind": query.kind, "w.name": query.name, "r.workflow": query.workflow}
+    filters = [f"{column} = ?" for column, value in given.items() if value is not None]
+    values: list[Value] = [value for value in given.values() if value is not None]
+    if query.after is not None:
+        filters.append("(w.opened_at, w.run_uid, w.key) > (?, ?, ?)")
+        values += query.after
+    values.append(query.limit)
+    template = _sql["list_waits"]
+    index = "waits_opened" if query.name is None else "waits_name"
+    sql = Template(template.sql).substitute(index=index, filters=" and ".join(filters) or "true")
+    return Statement(template.name, template.purpose, sql, 0), values
 
 
 def write_query(query: RunQuery) -> tuple[Statement, list[Value]]:

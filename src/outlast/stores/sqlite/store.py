@@ -21,6 +21,7 @@ from outlast.stores.sqlite.hints import Hints
 from outlast.stores.sqlite.reader import Readers
 from outlast.stores.sqlite.transaction import wall_clock_us
 from outlast.stores.sqlite.writer import Writer
+from outlast.stores.store import ALL_WAITS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -48,6 +49,7 @@ if TYPE_CHECKING:
         TaskRow,
         VersionRow,
         VersionStatus,
+        WaitQuery,
         WaitRow,
         WorkerRow,
     )
@@ -227,8 +229,8 @@ class SqliteStore:
 
     # --- waits and tasks ---
 
-    async def list_waits(self, *, limit: int = 100) -> list[WaitRow]:
-        return await self._read(lambda tx: listing.list_waits(tx, limit))
+    async def list_waits(self, query: WaitQuery = ALL_WAITS) -> list[WaitRow]:
+        return await self._read(lambda tx: listing.list_waits(tx, query))
 
     async def claim_tasks(self, claiming: Claiming, functions: Sequence[str], lease_us: int) -> list[ClaimedTask]:
         return await self._write(lambda tx: tasks.claim_tasks(tx, claiming, functions, lease_us))

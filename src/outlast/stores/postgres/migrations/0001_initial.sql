@@ -128,6 +128,7 @@ create table outlast.waits (
   primary key (run_uid, key)
 );
 create index waits_opened on outlast.waits (opened_at, run_uid, key);
+create index waits_name on outlast.waits (name, opened_at, run_uid, key);
 
 -- Runs whose row is gone and whose journal is being deleted, a page at a time.
 create table outlast.deleted (

@@ -126,6 +126,7 @@ create table waits (
   primary key (run_uid, key)
 ) without rowid;
 create index waits_opened on waits (opened_at, run_uid, key);
+create index waits_name on waits (name, opened_at, run_uid, key);
 
 -- Runs whose row is gone and whose journal is being deleted, a page at a time.
 create table deleted (

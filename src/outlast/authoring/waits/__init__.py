@@ -1,0 +1,1 @@
+"""Waiting in a body: for signals, at gates, for approvals. Layer: authoring."""

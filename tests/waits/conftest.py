@@ -1,0 +1,37 @@
+"""A place on each store, and an app that works it."""
+
+from __future__ import annotations
+
+import pytest
+
+from outlast.engine import hotruns
+from tests.waits.place import Place
+
+STORES = ("memory", "sqlite")
+"""More stores go here: a test gets their URL, and makes apps on it."""
+
+
+@pytest.fixture(params=STORES)
+def place(request, tmp_path) -> Place:
+    """A store of the test's own, that several apps of it can be on."""
+    return Place(f"memory://{tmp_path}" if request.param == "memory" else f"sqlite:///{tmp_path}/store.db")
+
+
+@pytest.fixture
+def memory_place(tmp_path) -> Place:
+    """For what is the same on every store."""
+    return Place(f"memory://{tmp_path}")
+
+
+@pytest.fixture
+async def app(place):
+    """An app that works what it starts."""
+    app = place.make_app()
+    async with app.worker():
+        yield app
+
+
+@pytest.fixture
+def parks_at_once(monkeypatch):
+    """Runs that rest are parked at the next sweep."""
+    monkeypatch.setattr(hotruns, "PARK_AFTER_US", 0)
