@@ -29,7 +29,7 @@ class OpenStep:
     __slots__ = ("attempt", "base", "is_elsewhere", "is_waiting", "kind", "queue", "retry_at")
 
     def __init__(
-        self, attempt: int, base: int, *, kind: str = "step", is_elsewhere: bool = False, queue: str = ""
+        self, attempt: int, base: int, kind: str = "step", queue: str = "", *, is_elsewhere: bool = False
     ) -> None:
         self.attempt = attempt
         """Number of the latest attempt on record; `base`: none yet in this budget, it waits for a place."""
@@ -59,15 +59,17 @@ class OpenStep:
 class OpenSteps(dict[str, OpenStep]):
     """Open steps by key."""
 
+    __slots__ = ("elsewhere", "highest", "queued", "unsettled")
+
     def __init__(self) -> None:
         super().__init__()
         self.highest: dict[str, int] = {}
         """Attempts of steps that a `retry()` dropped: numbers go on from there."""
         self.unsettled: dict[str, int] = {}
         """Attempts that the body gave up and that may still end in the world, by key."""
-        self.elsewhere: set[str] = set()
+        self.elsewhere: dict[str, None] = {}
         """Keys of those whose end will come as a message."""
-        self.queued: set[str] = set()
+        self.queued: dict[str, None] = {}
         """Keys of those among them that are tasks: one that nobody had claimed is gone without a word."""
 
     def start(
@@ -75,11 +77,10 @@ class OpenSteps(dict[str, OpenStep]):
     ) -> OpenStep:
         """The body called the step. `attempt` 0: it waits for a place."""
         base = self.highest.get(key, 0) if self.highest else 0
-        if attempt > base:
-            step = OpenStep(attempt, attempt - 1, kind=kind, is_elsewhere=is_elsewhere, queue=queue)
-        else:
-            step = OpenStep(base, base, kind=kind, is_elsewhere=is_elsewhere, queue=queue)
-        self[key] = step
+        is_begun = attempt > base
+        step = self[key] = OpenStep(
+            attempt if is_begun else base, attempt - 1 if is_begun else base, kind, queue, is_elsewhere=is_elsewhere
+        )
         return step
 
     def give_up(self, key: str, *, is_left: bool = False) -> None:
@@ -88,9 +89,9 @@ class OpenSteps(dict[str, OpenStep]):
         if step is not None and step.is_begun and not is_left:
             self.unsettled[key] = step.attempt
             if step.is_elsewhere:
-                self.elsewhere.add(key)
+                self.elsewhere[key] = None
             if step.queue:
-                self.queued.add(key)
+                self.queued[key] = None
 
     def base_of(self, key: str) -> int:
         """Attempts of this key that earlier budgets used."""

@@ -57,6 +57,10 @@ Unwinder: TypeAlias = "Callable[[Machine, list[Undoable]], Coroutine[Any, Any, t
 class Machine(Requests):
     """The body of one run, hot. See the module's docstring."""
 
+    __slots__ = (
+        "_body", "_describe_error", "_root", "_stimulus", "_unwinder", "_unwinding", "is_settling", "outcome",
+    )  # fmt: skip
+
     def __init__(
         self,
         started: RunStarted,
@@ -125,7 +129,8 @@ class Machine(Requests):
             if pending is not None and not pending.future.done():
                 del self._facts[key]
                 pending.future.set_result(fact.value)
-        self.waits.keep(reopening.mail)
+        if reopening.mail:
+            self.waits.keep(reopening.mail)
         return self._settle()
 
     def next_timer(self) -> BodyTimer | None:
@@ -135,7 +140,8 @@ class Machine(Requests):
     @property
     def is_stuck(self) -> bool:
         """Nothing can ever move this body again: it waits for no step, nobody and no timer, and is not done."""
-        is_open = self.outcome or self.pending or self.waits.open or self.is_settling
+        is_waiting = self._waits is not None and self._waits.open
+        is_open = self.outcome or self.pending or is_waiting or self.is_settling
         return not is_open and self.loop.next_timer() is None
 
     def evict(self) -> int:
@@ -145,7 +151,8 @@ class Machine(Requests):
         self._facts.clear()
         self._held.clear()
         self._commands.clear()
-        self.waits.clear()
+        if self._waits is not None:
+            self._waits.clear()
         self._root = None
         return stuck
 
@@ -162,7 +169,7 @@ class Machine(Requests):
         if pending.call.undo and type(event) is StepSucceeded and (event.undoable or pending.call.kind != "child"):
             self.undoables.add(event.key, pending.call, event.value)
         if self._closing and event.key in self._closing:
-            self._closing.discard(event.key)
+            del self._closing[event.key]
             self._held[event.key] = pending, outcome
             if not self._closing:
                 self._deliver_cancel()
@@ -193,7 +200,7 @@ class Machine(Requests):
         elif first:
             for pending in list(self.pending.values()):
                 if pending.call.kind == "child" and not pending.call.is_left:
-                    self._closing.add(pending.key)
+                    self._closing[pending.key] = None
                     self.cancel_child(pending, event.reason)
             if not self._closing:
                 self._deliver_cancel()
@@ -214,7 +221,8 @@ class Machine(Requests):
         self._decided = outcome
         for pending in list(self.pending.values()):
             self.give_up(pending)
-        self.waits.give_up_all()
+        if self._waits is not None:
+            self._waits.give_up_all()
         self._held.clear()
         self._closing.clear()
         now_us = self.loop.now_us

@@ -48,7 +48,9 @@ class Replay:
         """Asked for by the body and not met on record yet."""
         recorded = [command for _, commands in self._groups for command in commands]
         machine.recorded_patches = frozenset(command.id for command in recorded if type(command) is PatchApplied)
-        machine.waits.recorded = {command.key: command for command in recorded if type(command) is WaitStarted}
+        waits = {command.key: command for command in recorded if type(command) is WaitStarted}
+        if waits:
+            machine.waits.recorded = waits
 
     def advance(self, most: int) -> bool:
         """Feed up to `most` stimuli; False: there are no more. Raises what `Machine.feed` raises."""

@@ -46,6 +46,14 @@ __all__ = ["Requests"]
 class Requests:
     """The half of a machine that its body sees."""
 
+    # There is one for each run in memory. Sets that are mostly empty are dicts: empty, they take a quarter of the room.
+    __slots__ = (
+        "__weakref__", "_asked_to_stop", "_closing", "_commands", "_decided", "_dev", "_facts", "_given_up", "_held",
+        "_ids", "_last_key", "_names", "_patches", "_random", "_signals", "_waits", "cancel_reason", "expected",
+        "is_last", "is_replaying", "loop", "missing", "pending", "recorded_patches", "replayed_calls", "started",
+        "state", "undoables",
+    )  # fmt: skip
+
     def __init__(self, started: RunStarted, *, dev: bool = False) -> None:
         self.started = started
         self._dev = dev
@@ -56,8 +64,7 @@ class Requests:
         """Name of a function the body asked for that nobody here knows. Commands after it are not to be trusted."""
         self.cancel_reason: str | None = None
         self.undoables = Undoables()
-        self.waits = Waits(lambda: self.loop, self._emit, started.user)
-        """Signals, gates and approvals."""
+        self._waits: Waits | None = None
         self.is_replaying = False
         """The body goes over what is on record: logs are quiet. Set by `core.replay`."""
         self.recorded_patches: frozenset[str] = frozenset()
@@ -73,9 +80,9 @@ class Requests:
         self._facts: dict[str, Fact] = {}
         self._given_up: dict[str, StepCall] = {}
         """By key: steps whose attempt may still end in the world."""
-        self._asked_to_stop: set[str] = set()
+        self._asked_to_stop: dict[str, None] = {}
         """Children that were."""
-        self._closing: set[str] = set()
+        self._closing: dict[str, None] = {}
         """Children that are to end before a cancel reaches the body."""
         self._held: dict[str, tuple[PendingStep, msgspec.Raw | ErrorRecord]] = {}
         """Children that ended since, and of whose end the body does not know yet."""
@@ -84,6 +91,13 @@ class Requests:
         self._signals = 0
         self._random: Random | None = None
         self._ids: Random | None = None
+
+    @property
+    def waits(self) -> Waits:
+        """Signals, gates and approvals. Made at the first use, since most bodies wait for none."""
+        if self._waits is None:
+            self._waits = Waits(lambda: self.loop, self._emit, self.started.user)
+        return self._waits
 
     def call_step(self, call: StepCall) -> PendingStep:
         """Start a durable step. Its future's result is the outcome: JSON bytes (`msgspec.Raw`), or an `ErrorRecord`."""
@@ -136,7 +150,7 @@ class Requests:
         """Ask the child to stop. False: it has ended."""
         key = pending.key
         if key in self.pending and key not in self._asked_to_stop:
-            self._asked_to_stop.add(key)
+            self._asked_to_stop[key] = None
             self._emit(ChildCancelled(key, reason))
         return key in self.pending
 

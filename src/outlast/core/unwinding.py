@@ -46,9 +46,11 @@ class Undoable(NamedTuple):
 class Undoables:
     """In the order in which they were done."""
 
+    __slots__ = ("_done", "_kept")
+
     def __init__(self) -> None:
         self._done: dict[str, Undoable] = {}
-        self._kept: set[str] = set()
+        self._kept: dict[str, None] = {}
 
     def __bool__(self) -> bool:
         return bool(self._done)
@@ -63,7 +65,7 @@ class Undoables:
 
     def keep(self, key: str) -> None:
         """What this step did, or will have done, stays."""
-        self._kept.add(key)
+        self._kept[key] = None
         self._done.pop(key, None)
 
     def in_order(self, facts: Mapping[str, Fact]) -> list[Undoable]:

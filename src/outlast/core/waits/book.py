@@ -45,6 +45,8 @@ class OpenWait(msgspec.Struct, frozen=True):
 class OpenWaits(dict[str, OpenWait]):
     """By key, in the order in which the body asked."""
 
+    __slots__ = ("_timers", "gates")
+
     def __init__(self) -> None:
         super().__init__()
         self.gates = 0
