@@ -26,6 +26,7 @@ from outlast.run.handle import Run
 from outlast.run.options import StartOptions
 from outlast.run.records import (
     AttemptInfo,
+    QueueInfo,
     RunInfo,
     RunPage,
     RunSnapshot,
@@ -57,6 +58,7 @@ __all__ = [
     "Module",
     "NodeOptions",
     "Outlast",
+    "QueueInfo",
     "Run",
     "RunIdentity",
     "RunInfo",

@@ -66,6 +66,14 @@ async def greet(ctx: Context, name: str = "world") -> str:
     await ctx.set_state("greeted", name)
     return f"hello {name}"
 
+@app.step(queue="gpu")
+async def render(scene: str) -> str:
+    return scene
+
+@app.workflow
+async def send(ctx: Context) -> str:
+    return await render("a house")
+
 @app.workflow
 async def nap(ctx: Context, seconds: float) -> None:
     await ctx.sleep(seconds)

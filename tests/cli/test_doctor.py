@@ -19,9 +19,9 @@ import pytest
 
 from outlast.cli.doctor.findings import Finding, Level
 from outlast.cli.doctor.processes import find_users
-from outlast.cli.doctor.store import judge_runs, judge_workers
+from outlast.cli.doctor.store import judge_queues, judge_runs, judge_workers
 from outlast.core.states import RunStatus
-from outlast.stores.store import RunRow, WorkerRow
+from outlast.stores.store import QueueRow, RunRow, WorkerRow
 from tests.cli.commands import PROMPT_S, SHOP, Done, begin, call, environment, finish, outlast
 
 STORE = ("--store", "sqlite:///shop.db")
@@ -309,3 +309,20 @@ def test_doctor_works_while_workers_do(shop: Path) -> None:
     finally:
         worker.terminate()
         worker.communicate()
+
+
+def test_queued_steps_that_nobody_takes_are_found() -> None:
+    """What waits for long in a queue is said with what is missing: workers, their queue, or their code."""
+    workers = [make_worker(), make_worker(id="w2", queues=("gpu",))]
+    rows = [
+        QueueRow("default", None, 7, NOW - 60 * SECOND, 1),
+        QueueRow("gpu", "charge", 3, NOW - SECOND, 1),
+        QueueRow("gpu", "embed", 2, NOW - 60 * SECOND, 0),
+        QueueRow("mail", "charge", 1, NOW - 60 * SECOND, 0),
+    ]
+    embed, charge = judge_queues(rows, workers, NOW)
+    assert (embed.level, charge.level) == (Level.WRONG, Level.WRONG)
+    assert "2 steps embed wait for up to 1m" in embed.text
+    assert "No live worker of queue gpu knows embed" in embed.todo
+    assert "--queue mail" in charge.todo
+    assert "Start a worker" in next(judge_queues(rows[2:], [], NOW)).todo

@@ -212,3 +212,13 @@ def test_every_command_explains_itself() -> None:
         assert done.code == 0
         assert "--store" in done.out
         assert "--json" in done.out
+
+
+def test_queues_are_listed(sold: Path) -> None:
+    """What waits, held or not, by queue; the sleeping run waits for a time, and for nobody."""
+    # SPEC Q1
+    assert "Nothing waits" in look("queues").out
+    call("run", "shop.py:send", "--id", "S", "--timeout", "0.1")
+    (gpu,) = look("queues", "--json").document
+    assert (gpu["name"], gpu["waiting_steps"], gpu["workers"], gpu["unknown"]) == ("gpu", 1, 0, ["render"])
+    assert "render" in look("queues").out

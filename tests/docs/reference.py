@@ -31,12 +31,14 @@ CLASSES: dict[str, tuple[str, ...]] = {
             "runs",
             "prune",
             "workers",
+            "queues",
             "workflows",
             "worker",
             "work_until_idle",
             "run_sync",
             "asgi",
             "executor",
+            "queue",
         ),
     ),
     "Module": ("step", "workflow", "graph", "graph_from", "include"),
@@ -77,7 +79,7 @@ RECORDS = (
         "StepSummary",
         "AttemptInfo",
     ),
-    *("TimelineItem", "RunSnapshot", "RunSummary", "RunPage", "WorkerInfo", "WorkflowInfo", "WorkSummary"),
+    *("TimelineItem", "RunSnapshot", "RunSummary", "RunPage", "WorkerInfo", "QueueInfo", "WorkflowInfo", "WorkSummary"),
 )
 FUNCTIONS = ("current_step", "exponential", "fixed")
 

@@ -148,6 +148,8 @@ async def test_workflows_and_workers(app, client):
     (worker,) = (await client.get("/api/v1/workers")).json()
     assert worker["is_alive"]
     assert set(worker["functions"]) == set(app.functions())
+    (queue,) = (await client.get("/api/v1/queues")).json()
+    assert (queue["name"], queue["workers"], queue["waiting_steps"]) == ("default", 1, 0)
 
 
 async def test_health_and_readiness(client):

@@ -34,6 +34,7 @@ COMMANDS = {
     "delete": "steering",
     "prune": "steering",
     "workers": "runs",
+    "queues": "runs",
     "graph": "plans.graph",
     "check": "plans.check",
     "migrate": "migrate",

@@ -1,4 +1,4 @@
-"""`outlast runs` and `outlast workers`: what there is. Layer: cli."""
+"""`outlast runs`, `outlast workers` and `outlast queues`: what there is. Layer: cli."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ import click
 
 from outlast.cli.exits import ExitCode
 from outlast.cli.options import Settings, attributes_option, shared_options
-from outlast.cli.output import ago, show_instant, table
+from outlast.cli.output import ago, show_duration, show_instant, table
 from outlast.cli.stopping import run_briefly
 from outlast.cli.store_choice import existing_store
 from outlast.core.states import RunStatus
 from outlast.run import RunSummary
 from outlast.run.options import Attributes
-from outlast.run.records import RunPage, WorkerInfo
+from outlast.run.records import QueueInfo, RunPage, WorkerInfo
 
-__all__ = ["runs", "workers"]
+__all__ = ["queues", "runs", "workers"]
 
 
 @click.command()
@@ -107,6 +107,41 @@ def workers(settings: Settings) -> ExitCode:
             show_instant(worker.expires_at),
         )
         for worker in found
+    )
+    output.draw(table(columns, rows))
+    return ExitCode.COMPLETED
+
+
+@click.command()
+@shared_options
+@click.pass_obj
+def queues(settings: Settings) -> ExitCode:
+    """List queues: what waits in them, since when, what is held, and who serves them."""
+    output = settings.output()
+    app = existing_store(settings.store)
+
+    async def read() -> list[QueueInfo]:
+        async with app:
+            return await app.queues()
+
+    found = run_briefly(read)
+    output.emit(found)
+    if not found:
+        output.say("Nothing waits, and no worker serves any queue.")
+        return ExitCode.COMPLETED
+    columns = ("queue", "runs waiting", "held", "steps waiting", "held", "lag", "workers", "nobody knows")
+    rows = (
+        (
+            queue.name,
+            queue.waiting_runs,
+            queue.held_runs,
+            queue.waiting_steps,
+            queue.held_steps,
+            show_duration(queue.lag) if queue.lag else "",
+            queue.workers,
+            ", ".join(queue.unknown),
+        )
+        for queue in found
     )
     output.draw(table(columns, rows))
     return ExitCode.COMPLETED

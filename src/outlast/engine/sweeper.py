@@ -81,6 +81,7 @@ class Sweeper:
         home, store = worker.home, worker.engine.store
         assert home is not None
         peers = await store.list_workers()
+        await home.tasks.look_after_sent([peer for peer in peers if peer.dead_at is None])
         home.peers = [peer for peer in peers if peer.id != worker.id and peer.dead_at is None]
         if self._tick:
             await store.reap(orphans=True)

@@ -6,6 +6,7 @@ from outlast.run.handle import Run
 from outlast.run.records import (
     AttemptInfo,
     Milestone,
+    QueueInfo,
     RunInfo,
     RunPage,
     RunSnapshot,
@@ -22,6 +23,7 @@ from outlast.run.records import (
 __all__ = [
     "AttemptInfo",
     "Milestone",
+    "QueueInfo",
     "Run",
     "RunInfo",
     "RunPage",

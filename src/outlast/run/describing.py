@@ -24,11 +24,13 @@ from outlast.core.view import RunView, StepView
 from outlast.core.waits.approval import show_policy
 from outlast.core.waits.book import OpenWait
 from outlast.core.waits.events import WaitKind
+from outlast.engine.tasks.queues import find_unserved
 from outlast.errors import RunCancelled
 from outlast.payloads import Sealed
 from outlast.run.records import (
     AttemptInfo,
     Milestone,
+    QueueInfo,
     RunInfo,
     RunSnapshot,
     RunSummary,
@@ -39,7 +41,7 @@ from outlast.run.records import (
     WorkflowInfo,
     WorkSummary,
 )
-from outlast.stores.store import NewWait, RunRow, TaskRow, WaitRow, WorkerRow
+from outlast.stores.store import NewWait, QueueRow, RunRow, TaskRow, WaitRow, WorkerRow
 
 if TYPE_CHECKING:
     from outlast.engine.worker import WorkDone
@@ -48,6 +50,7 @@ __all__ = [
     "describe_attempt",
     "describe_item",
     "describe_moment",
+    "describe_queues",
     "describe_run",
     "describe_wait_row",
     "describe_work",
@@ -244,6 +247,32 @@ def describe_workflow(workflow: Workflow[..., Any]) -> WorkflowInfo:
         input_schema=workflow.arguments.json_schema(),
         output_schema=json_schema(workflow.arguments.returns.annotation),
         plan=workflow.plan,
+    )
+
+
+def describe_queues(rows: Iterable[QueueRow], workers: Iterable[WorkerRow], now_us: int) -> list[QueueInfo]:
+    """The queues that something stands in, or that a live worker serves, by name."""
+    alive = [worker for worker in workers if worker.dead_at is None and worker.expires_at > now_us]
+    standing: dict[str, list[QueueRow]] = {queue: [] for worker in alive for queue in worker.queues}
+    for row in rows:
+        standing.setdefault(row.queue, []).append(row)
+    return [_describe_queue(name, standing[name], alive, now_us) for name in sorted(standing)]
+
+
+def _describe_queue(name: str, rows: list[QueueRow], alive: list[WorkerRow], now_us: int) -> QueueInfo:
+    runs = [row for row in rows if row.function is None]
+    steps = [row for row in rows if row.function is not None]
+    oldest_at = min((row.oldest_at for row in rows if row.oldest_at is not None), default=now_us)
+    waiting = [(name, row.function) for row in steps if row.waiting and row.function is not None]
+    return QueueInfo(
+        name=name,
+        waiting_runs=sum(row.waiting for row in runs),
+        held_runs=sum(row.held for row in runs),
+        waiting_steps=sum(row.waiting for row in steps),
+        held_steps=sum(row.held for row in steps),
+        lag=_duration(max(0, now_us - oldest_at)),
+        workers=sum(name in worker.queues for worker in alive),
+        unknown=tuple(function for _, function in find_unserved(waiting, alive)),
     )
 
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from outlast.authoring.workflow import Workflow
 from outlast.core.durations import Duration, parse_duration
-from outlast.run.describing import describe_wait_row, describe_worker, summarize_run
+from outlast.run.describing import describe_queues, describe_wait_row, describe_worker, summarize_run
 from outlast.run.options import (
     Attributes,
     check_ended,
@@ -21,7 +21,7 @@ from outlast.run.options import (
     cursor_of,
     wait_cursor_of,
 )
-from outlast.run.records import RunPage, WaitPage, WorkerInfo
+from outlast.run.records import QueueInfo, RunPage, WaitPage, WorkerInfo
 
 if TYPE_CHECKING:
     from outlast.engine.engine import Engine
@@ -91,6 +91,14 @@ class Lists:
         store = self._here("app.workers()").store
         now_us = await store.now()
         return [describe_worker(row, now_us) for row in await store.list_workers()]
+
+    async def queues(self) -> list[QueueInfo]:
+        """The queues that something stands in or that a live worker serves: what waits, for how long, who serves it.
+
+        It counts all that is due or held: for people and metrics, not for every second."""
+        store = self._here("app.queues()").store
+        rows, workers = await store.list_queues(), await store.list_workers()
+        return describe_queues(rows, workers, await store.now())
 
     async def waits(
         self,

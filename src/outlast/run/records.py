@@ -22,6 +22,7 @@ from outlast.core.waits.events import WaitKind
 __all__ = [
     "AttemptInfo",
     "Milestone",
+    "QueueInfo",
     "RunInfo",
     "RunPage",
     "RunSnapshot",
@@ -264,6 +265,26 @@ class WorkflowInfo(msgspec.Struct, frozen=True):
     output_schema: dict[str, Any]
     plan: Plan | None
     """None where its source cannot be read."""
+
+
+class QueueInfo(msgspec.Struct, frozen=True):
+    """A queue, of runs and of steps: what waits in it, and who serves it."""
+
+    name: str
+    waiting_runs: int
+    """Due, and held by nobody."""
+    held_runs: int
+    """Held by a worker."""
+    waiting_steps: int
+    """Queued, and held by nobody."""
+    held_steps: int
+    """Carried out by a worker now."""
+    lag: timedelta
+    """For how long the first of all that waits has been due."""
+    workers: int
+    """How many live workers serve it."""
+    unknown: tuple[str, ...]
+    """Functions of steps that wait, and that no live worker of the queue knows."""
 
 
 class WorkSummary(msgspec.Struct, frozen=True):

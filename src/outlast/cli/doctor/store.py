@@ -13,9 +13,9 @@ from outlast.cli.output import show_duration
 from outlast.core.states import RunStatus
 from outlast.errors import OutlastError
 from outlast.stores.open import open_store
-from outlast.stores.store import RunQuery, RunRow, Store, WorkerRow
+from outlast.stores.store import QueueRow, RunQuery, RunRow, Store, WorkerRow
 
-__all__ = ["check_store", "judge_runs", "judge_workers"]
+__all__ = ["check_store", "judge_queues", "judge_runs", "judge_workers"]
 
 OVERDUE_US = 10_000_000
 """A due run is taken within a second or two; after this long nobody is there for it."""
@@ -53,6 +53,8 @@ async def _ask(store: Store) -> AsyncIterator[Finding]:
     for finding in judge_workers(workers, now_us):
         yield finding
     for finding in judge_runs(rows, workers, now_us):
+        yield finding
+    for finding in judge_queues(await store.list_queues(), workers, now_us):
         yield finding
 
 
@@ -126,14 +128,24 @@ def _judge_overdue(runs: list[RunRow], alive: list[WorkerRow], now_us: int) -> I
         yield wrong("overdue", text, _find_reason(queue, workflow, alive))
 
 
-def _find_reason(queue: str, workflow: str, alive: list[WorkerRow]) -> str:
+def judge_queues(rows: Iterable[QueueRow], workers: Iterable[WorkerRow], now_us: int) -> Iterator[Finding]:
+    """Queued steps that nobody takes. (Runs are told of one by one.)"""
+    alive = [row for row in workers if _is_alive(row, now_us)]
+    for row in rows:
+        if row.function is not None and row.oldest_at is not None and now_us - row.oldest_at > OVERDUE_US:
+            longest = show_duration(timedelta(microseconds=now_us - row.oldest_at))
+            text = f"{row.waiting} steps {row.function} wait for up to {longest} in queue {row.queue}"
+            yield wrong("queues", text, _find_reason(row.queue, row.function, alive))
+
+
+def _find_reason(queue: str, function: str, alive: list[WorkerRow]) -> str:
     if not alive:
         return "Start a worker: outlast worker MODULE."
     serving = [row for row in alive if queue in row.queues]
     if not serving:
         return f"No live worker serves queue {queue}: outlast worker MODULE --queue {queue}."
-    if not any(workflow in row.functions for row in serving):
-        return f"No live worker of queue {queue} knows {workflow}: start one of the module that declares it."
+    if not any(function in row.functions for row in serving):
+        return f"No live worker of queue {queue} knows {function}: start one of the module that declares it."
     return "Workers are there, and cannot keep up: start more, and see their logs."
 
 

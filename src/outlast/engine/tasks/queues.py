@@ -8,9 +8,11 @@ from typing import TYPE_CHECKING
 import msgspec
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Collection, Iterable, Mapping
 
-__all__ = ["QueueSettings", "group_by_lease"]
+    from outlast.stores.store import WorkerRow
+
+__all__ = ["QueueSettings", "find_unserved", "group_by_lease"]
 
 
 class QueueSettings(msgspec.Struct, frozen=True):
@@ -21,6 +23,15 @@ class QueueSettings(msgspec.Struct, frozen=True):
 
 
 _DEFAULT = QueueSettings()
+
+
+def find_unserved(steps: Iterable[tuple[str, str]], workers: Collection[WorkerRow]) -> list[tuple[str, str]]:
+    """Those of these queues and functions of queued steps that no worker of the queue knows."""
+    return [
+        (queue, function)
+        for queue, function in steps
+        if not any(queue in worker.queues and function in worker.functions for worker in workers)
+    ]
 
 
 def group_by_lease(queues: Iterable[str], settings: Mapping[str, QueueSettings]) -> list[tuple[int, tuple[str, ...]]]:

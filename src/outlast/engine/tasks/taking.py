@@ -15,6 +15,7 @@ from outlast.core.events import StepFailed
 from outlast.engine.clock import boottime_us
 from outlast.engine.tasks.held import HeldTask
 from outlast.engine.tasks.leases import TaskLeases
+from outlast.engine.tasks.queues import find_unserved
 from outlast.engine.tasks.reporting import Reports
 from outlast.engine.tasks.wire import read_details
 from outlast.errors import Fenced, StoreError
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
     from outlast.engine.hot import HotRun
     from outlast.engine.hotruns import HotRuns
     from outlast.engine.worker import Worker
-    from outlast.stores.store import ClaimedTask, Look, NewTask, TaskOutcome
+    from outlast.stores.store import ClaimedTask, Look, NewTask, TaskOutcome, WorkerRow
 
 __all__ = ["TaskTaker"]
 
@@ -46,6 +47,8 @@ class TaskTaker:
         self._home = home
         self._held: dict[tuple[str, str, int], HeldTask] = {}
         self._wake = asyncio.Event()
+        self._sent: set[tuple[str, str]] = set()
+        """Queues and functions of what was queued here, since it was last looked whether anybody is there for it."""
         self._asking: set[asyncio.Task[None]] = set()
         self._misses = 0
         """Claims in a row that brought nothing."""
@@ -65,9 +68,25 @@ class TaskTaker:
     def queued(self, tasks: Iterable[NewTask]) -> None:
         """An entry written here has queued these: if they are for this worker, they need not wait for a look."""
         queues = self._worker.settings.queues
+        tasks = list(tasks)
+        self._sent.update((task.queue, task.function) for task in tasks)
         if any(task.queue in queues and self._home.registry.find_step(task.function) is not None for task in tasks):
             self._misses, self._pause_until = 0, 0.0
             self._wake.set()
+
+    async def look_after_sent(self, workers: Collection[WorkerRow]) -> None:
+        """Warn of what was queued here and waits for somebody to come: these are all the workers that live."""
+        sent, self._sent = self._sent, set()
+        unserved = find_unserved(sent, workers)
+        if not unserved:
+            return
+        waiting = {(row.queue, row.function) for row in await self._home.store.list_queues() if row.waiting}
+        for queue, function in unserved:
+            if (queue, function) in waiting:
+                text = (
+                    "steps %s wait in queue %s, and no live worker of it knows them: outlast worker MODULE --queue %s"
+                )
+                self._home.log.warning(text, function, queue, queue)
 
     def given_up(self, run: HotRun, keys: Collection[str]) -> None:
         """The body of a run has given these queued steps up: stop what is here, and settle what nobody had claimed."""

@@ -9,7 +9,7 @@ from outlast.http.reach import engine_of
 from outlast.http.route import Call, Nothing
 from outlast.http.shapes import Standing
 from outlast.run.describing import describe_workflow
-from outlast.run.records import WorkerInfo, WorkflowInfo
+from outlast.run.records import QueueInfo, WorkerInfo, WorkflowInfo
 
 __all__ = ["find_version", "get_health", "get_readiness", "get_workflow", "list_workers", "list_workflows"]
 
@@ -31,6 +31,11 @@ async def get_workflow(call: Call[Nothing, Nothing]) -> WorkflowInfo:
 async def list_workers(call: Call[Nothing, Nothing]) -> list[WorkerInfo]:
     """The workers of the store: those alive, and the dead that nobody has taken over from yet. For admins."""
     return await call.app.workers()
+
+
+async def list_queues(call: Call[Nothing, Nothing]) -> list[QueueInfo]:
+    """The queues that something stands in or that a live worker serves. For admins."""
+    return await call.app.queues()
 
 
 async def get_health(call: Call[Nothing, Nothing]) -> Standing:  # noqa: ARG001 - it asks nothing

@@ -63,6 +63,7 @@ ROUTES: tuple[Route, ...] = (
     Route("GET", f"{API}/workflows", surroundings.list_workflows, tag="workflows"),
     Route("GET", f"{API}/workflows/{{name}}", surroundings.get_workflow, (errors.FunctionNotFound,), tag="workflows"),
     Route("GET", f"{API}/workers", surroundings.list_workers, needs_admin=True, tag="server"),
+    Route("GET", f"{API}/queues", surroundings.list_queues, needs_admin=True, tag="server"),
     Route("GET", f"{API}/session", session.get_session, is_open=True, tag="session"),
     Route(
         "POST",
