@@ -45,7 +45,7 @@ class OpenWait(msgspec.Struct, frozen=True):
 class OpenWaits(dict[str, OpenWait]):
     """By key, in the order in which the body asked."""
 
-    __slots__ = ("_timers", "gates")
+    __slots__ = ("_timers", "gates", "undecided")
 
     def __init__(self) -> None:
         super().__init__()
