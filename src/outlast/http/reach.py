@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from outlast.http.route import Call
     from outlast.stores.store import RunRow
 
-__all__ = ["check_visible", "engine_of", "find_run", "handle_of", "run_path"]
+__all__ = ["check_visible", "engine_of", "find_row", "find_run", "handle_of", "run_path"]
 
 
 def engine_of(app: Outlast) -> Engine:
@@ -36,14 +36,22 @@ def handle_of(app: Outlast, row: RunRow) -> Run[Any]:
 
 async def find_run(call: Call[Any, Any]) -> tuple[Run[Any], RunRow]:
     """The run in the call's path. Raises RunNotFound, also for who may not see it; InvalidName."""
+    row = await find_row(call)
+    if not call.caller.may_see(row.user):
+        raise RunNotFound(call.path["id"])
+    return handle_of(call.app, row), row
+
+
+async def find_row(call: Call[Any, Any]) -> RunRow:
+    """The row of the run in the call's path, whoever asks. Raises RunNotFound; InvalidName."""
     name, uid = check_name("run id", call.path["id"]), call.query.uid
     store = engine_of(call.app).store
     row = await store.find_run(name) if uid is None else await store.find_uid(check_name("uid", uid))
-    if row is None or not call.caller.may_see(row.user):
+    if row is None:
         raise RunNotFound(name)
     if uid is not None and name not in {"-", row.id}:
         raise InvalidSetting("uid", uid, f"a run called {name!r}, or '-' in the path")
-    return handle_of(call.app, row), row
+    return row
 
 
 async def check_visible(call: Call[Any, Any], name: str | None) -> None:

@@ -14,11 +14,17 @@ from msgspec import Meta
 
 from outlast.core.events import ErrorRecord
 from outlast.core.states import RunStatus
+from outlast.core.waits.events import WaitKind
 
 __all__ = [
     "CancelAnswer",
     "CancelRequest",
+    "Change",
+    "Decider",
+    "DecisionAnswer",
+    "DecisionRequest",
     "Done",
+    "End",
     "FindRun",
     "Follow",
     "ForkRequest",
@@ -27,10 +33,13 @@ __all__ = [
     "Part",
     "ResumeRequest",
     "RunFilters",
+    "Session",
     "SignIn",
+    "SignalRequest",
     "Standing",
+    "StartQuery",
     "StartRequest",
-    "Wait",
+    "WaitFilters",
     "WaitQuery",
 ]
 
@@ -115,6 +124,16 @@ class RunFilters(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
     limit: Annotated[int, Meta(ge=1, le=1000)] = 50
 
 
+class WaitFilters(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
+    """Which waits: all of what is given must fit."""
+
+    kind: WaitKind | None = None
+    name: Annotated[str | None, Meta(description="What the body calls it; of an approval its key, if any.")] = None
+    workflow: str | None = None
+    after: Annotated[str | None, Meta(description="The `next` of the page before.")] = None
+    limit: Annotated[int, Meta(ge=1, le=1000)] = 50
+
+
 # --- bodies -----------------------------------------------------------------------------------------------------------
 
 
@@ -138,6 +157,9 @@ class StartRequest(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
     queue: str = "default"
     user: Annotated[str | None, Meta(description="Whose run it is. For admins; else it is who asks.")] = None
     attributes: Annotated[dict[str, Scalar], Meta(description="What it can be found by.")] = {}
+    timeout: Annotated[
+        str | float | None, Meta(description="How long it may take: then it is cancelled. Seconds, or text.")
+    ] = None
     trace: Annotated[str | None, Meta(description="W3C traceparent; default: the header of that name.")] = None
 
 
@@ -160,6 +182,30 @@ class ForkRequest(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
     at: Annotated[str, Meta(description="Key of the first step that runs again.")]
     results: Annotated[dict[str, Any], Meta(description="Other results for steps before it, by key.")] = {}
     id: Annotated[str | None, Meta(description="The new run's name.")] = None
+
+
+class SignalRequest(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
+    """What happened."""
+
+    name: Annotated[str, Meta(description="What the body waits for it by.")]
+    value: Annotated[Any, Meta(description="What it carries.")] = None
+    key: Annotated[str | None, Meta(description="Such as an event's id: with the same key it counts once.")] = None
+
+
+class Decider(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
+    """In whose name an admin decides."""
+
+    id: str
+    scopes: list[str] = []
+
+
+class DecisionRequest(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
+    """How somebody decides."""
+
+    reason: Annotated[str, Meta(description="The approval's reason, or its key.")]
+    value: Annotated[Any, Meta(description="The decision, as its schema says.")] = None
+    by: Annotated[Decider | None, Meta(description="For admins; else it is who asks.")] = None
+    key: Annotated[str | None, Meta(description="Of this attempt: the same again asks about the same one.")] = None
 
 
 class SignIn(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
@@ -192,6 +238,19 @@ class CancelAnswer(msgspec.Struct, kw_only=True, frozen=True):
     uid: str
     is_sent: bool
     """False: it had ended already."""
+
+
+class DecisionAnswer(msgspec.Struct, kw_only=True, frozen=True):
+    """What became of a decision."""
+
+    id: str
+    uid: str
+    reason: str
+    is_judged: bool
+    """False: it is recorded, and the run has not come to it yet."""
+    value: Any = None
+    by: str | None = None
+    at: datetime | None = None
 
 
 class Done(msgspec.Struct, kw_only=True, frozen=True):

@@ -133,7 +133,7 @@ def show_tasks(view: RunView, tasks: Iterable[TaskRow]) -> None:
             step.progress = msgspec.Raw(task.progress) if task.progress else None
 
 
-def describe_wait(run_id: str, run_uid: str, workflow: str, wait: OpenWait | NewWait) -> WaitInfo:
+def describe_wait(run_id: str, run_uid: str, workflow: str, user: str | None, wait: OpenWait | NewWait) -> WaitInfo:
     """What a run waits for."""
     policy = show_policy(msgspec.Raw(wait.policy))
     is_approval = wait.kind == WaitKind.APPROVAL
@@ -150,12 +150,13 @@ def describe_wait(run_id: str, run_uid: str, workflow: str, wait: OpenWait | New
         approvers=policy.approvers if is_approval else None,
         scope=policy.scope,
         schema=_plain(policy.schema),
+        user=user,
     )
 
 
 def describe_wait_row(row: WaitRow) -> WaitInfo:
     """A wait, as lists show it."""
-    return describe_wait(row.run_id, row.run, row.workflow, row.wait)
+    return describe_wait(row.run_id, row.run, row.workflow, row.user, row.wait)
 
 
 def describe_moment(view: RunView, decode: Decode) -> RunSnapshot:
@@ -180,7 +181,9 @@ def _describe_waits(view: RunView) -> tuple[WaitInfo, ...]:
     started = view.started
     if started is None:
         return ()
-    return tuple(describe_wait(started.id, started.uid, started.workflow, wait) for wait in view.waits.values())
+    return tuple(
+        describe_wait(started.id, started.uid, started.workflow, started.user, wait) for wait in view.waits.values()
+    )
 
 
 def describe_attempt(attempt: Attempt) -> AttemptInfo:

@@ -117,6 +117,8 @@ class WaitInfo(msgspec.Struct, frozen=True):
     """What they must hold."""
     schema: Any = None
     """JSON Schema of what is wanted; None: anything."""
+    user: str | None = None
+    """Whose run it is."""
 
 
 class WaitPage(msgspec.Struct, frozen=True):

@@ -344,3 +344,5 @@ class WaitRow(msgspec.Struct, frozen=True):
     run_id: str
     workflow: str
     wait: NewWait
+    user: str | None = None
+    """Whose run it is."""

@@ -11,11 +11,11 @@ async def keys(store: Store, **query) -> list[tuple[str, str]]:
 
 
 async def test_a_wait_is_listed_as_it_was_opened(store: Store, worker: str):
-    """With who waits: the run, its id and its workflow."""
-    await land(store, worker, start("r", id="A-17", workflow="fulfil", claimed=True))
+    """With who waits: the run, its id, its workflow and whose it is."""
+    await land(store, worker, start("r", id="A-17", workflow="fulfil", user="ada", claimed=True))
     opened = NewWait("ok?#1", "approval", "ship it?", opened_at=5, deadline=77, policy=b'{"approvers":"any"}')
     await land(store, worker, entry("r", 1, waits_opened=(opened,)))
-    assert await store.list_waits() == [WaitRow("r", "A-17", "fulfil", opened)]
+    assert await store.list_waits() == [WaitRow("r", "A-17", "fulfil", opened, "ada")]
 
 
 async def test_a_wait_may_have_no_deadline(store: Store, worker: str):

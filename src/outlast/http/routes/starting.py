@@ -44,6 +44,7 @@ async def start_run(call: Call[StartQuery, StartRequest]) -> Reply[Outcome]:
         queue=body.queue,
         user=user,
         attributes=body.attributes,
+        timeout=body.timeout,
         trace=body.trace or _trace_of(call),
     )
     try:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from outlast import errors
 from outlast.http.refusals import MethodNotAllowed, NotAllowed, NotSignedIn
 from outlast.http.route import Errors, Route
-from outlast.http.routes import following, runs, session, starting, steering, surroundings
+from outlast.http.routes import answering, following, runs, session, starting, steering, surroundings
 
 __all__ = ["API", "ROUTES", "RUN"]
 
@@ -44,6 +44,18 @@ _FORK: Errors = (
     errors.StoreFull,
 )
 _SENT: Errors = (*_FOUND, errors.InboxFull, errors.StoreFull)
+_VALUE: Errors = (errors.NotEncodable, errors.ValueTooLarge)
+_DECIDE: Errors = (
+    *_SENT,
+    *_VALUE,
+    errors.InvalidDuration,
+    errors.KeyNotFound,
+    errors.PayloadDamaged,
+    errors.ApprovalForbidden,
+    errors.ApprovalInvalid,
+    errors.ApprovalResolved,
+    NotAllowed,
+)
 
 ROUTES: tuple[Route, ...] = (
     Route("POST", f"{API}/runs", starting.start_run, _START, statuses=(201, 200, 202)),
@@ -56,9 +68,12 @@ ROUTES: tuple[Route, ...] = (
     Route("GET", f"{RUN}/events", following.follow_run, _FOUND, statuses=(200, 204)),
     Route("POST", f"{RUN}/cancel", steering.cancel_run, _SENT),
     Route("POST", f"{RUN}/resume", steering.resume_run, (*_SENT, errors.WaitNotFound, errors.RunEnded)),
+    Route("POST", f"{RUN}/signal", answering.send_signal, (*_SENT, *_VALUE, errors.RunEnded)),
+    Route("POST", f"{RUN}/approve", answering.decide_approval, _DECIDE, statuses=(200, 202)),
     Route("POST", f"{RUN}/retry", steering.retry_run, (*_FOUND, errors.RunNotFailed, errors.StoreFull)),
     Route("POST", f"{RUN}/fork", steering.fork_run, _FORK, statuses=(201,)),
     Route("DELETE", RUN, steering.delete_run, (*_FOUND, errors.RunNotEnded), statuses=(204,)),
+    Route("GET", f"{API}/waits", answering.list_waits, (errors.InvalidSetting, errors.InvalidName), tag="waits"),
     Route("GET", f"{API}/changes", following.follow_changes, tag="server"),
     Route("GET", f"{API}/workflows", surroundings.list_workflows, tag="workflows"),
     Route("GET", f"{API}/workflows/{{name}}", surroundings.get_workflow, (errors.FunctionNotFound,), tag="workflows"),

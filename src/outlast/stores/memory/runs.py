@@ -116,7 +116,7 @@ class Runs(Handle):
     async def list_waits(self, query: WaitQuery = ALL_WAITS) -> list[WaitRow]:
         with self._opened() as tables:
             rows = (
-                WaitRow(run.uid, run.new.id, run.new.workflow, wait)
+                WaitRow(run.uid, run.new.id, run.new.workflow, wait, run.new.user)
                 for run in tables.runs.values()
                 for wait in run.waits.values()
             )

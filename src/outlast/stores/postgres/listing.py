@@ -72,7 +72,7 @@ async def list_waits(link: Link, query: WaitQuery) -> list[WaitRow]:
     """The store's `list_waits`."""
     sql, values = write_waits_query(query)
     rows = await link.fetch_text(sql, *values)
-    return [WaitRow(uid, name, workflow, NewWait(*wait)) for uid, name, workflow, *wait in rows]
+    return [WaitRow(uid, name, workflow, NewWait(*wait), user) for uid, name, workflow, user, *wait in rows]
 
 
 def write_waits_query(query: WaitQuery) -> tuple[str, list[Any]]:

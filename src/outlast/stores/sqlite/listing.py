@@ -79,7 +79,7 @@ def list_runs(tx: Transaction, query: RunQuery) -> list[RunRow]:
 def list_waits(tx: Transaction, query: WaitQuery) -> list[WaitRow]:
     """The store's `list_waits`."""
     rows = tx.fetch(*write_waits_query(query))
-    return [WaitRow(uid, name, workflow, NewWait(*wait)) for uid, name, workflow, *wait in rows]
+    return [WaitRow(uid, name, workflow, NewWait(*wait), user) for uid, name, workflow, user, *wait in rows]
 
 
 def write_waits_query(query: WaitQuery) -> tuple[Statement, list[Value]]:

@@ -15,7 +15,7 @@ select $columns from outlast.runs r join outlast.run_values v on v.uid = r.uid w
 
 -- name: list_waits
 -- A page of open waits, oldest first; `$filters` are put together from the query.
-select w.run_uid, r.id, r.workflow, w.key, w.kind, w.name, w.opened_at, w.deadline, w.policy
+select w.run_uid, r.id, r.workflow, r.user_id, w.key, w.kind, w.name, w.opened_at, w.deadline, w.policy
 from outlast.waits w join outlast.runs r on r.uid = w.run_uid
 where $filters
 order by w.opened_at, w.run_uid, w.key limit :limit::bigint;

@@ -15,7 +15,7 @@ select $columns from runs r join run_values v on v.uid = r.uid where r.uid = ?;
 
 -- name: list_waits
 -- A page of open waits, oldest first; `$index` and `$filters` are put together from the query.
-select w.run_uid, r.id, r.workflow, w.key, w.kind, w.name, w.opened_at, w.deadline, w.policy
+select w.run_uid, r.id, r.workflow, r.user_id, w.key, w.kind, w.name, w.opened_at, w.deadline, w.policy
 from waits w indexed by $index cross join runs r on r.uid = w.run_uid
 where $filters
 order by w.opened_at, w.run_uid, w.key limit ?;
