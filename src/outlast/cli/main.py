@@ -19,7 +19,7 @@ __all__ = ["cli", "main"]
 
 COMMANDS = {
     "run": "run",
-    "worker": "worker",
+    "worker": "working.worker",
     "serve": "serving",
     "dev": "serving",
     "runs": "runs",

@@ -19,6 +19,7 @@ from outlast.cli.stopping import Stopping, run_stoppable
 from outlast.cli.store_choice import app_on
 from outlast.cli.target import add_graph, load_app
 from outlast.cli.watching import stop_steps
+from outlast.cli.working.processes import look_after
 from outlast.engine.worker import Worker
 
 __all__ = ["worker"]
@@ -28,6 +29,14 @@ __all__ = ["worker"]
 @click.argument("target", metavar="MODULE[:APP]")
 @click.option("--graph", "graphs", multiple=True, metavar="FILE", help="A graph to know besides; as often as wanted.")
 @click.option("--queue", "queues", multiple=True, metavar="NAME", help="A queue to serve; as often as wanted.")
+@click.option(
+    "--processes",
+    type=click.IntRange(1, 1000),
+    default=1,
+    show_default=True,
+    help="So many worker processes: this one starts them, starts those that die anew, and stops them all.",
+)
+@click.option("--lifeline", type=int, hidden=True, help="Closed by a parent that is gone.")
 @click.option("--concurrency", type=int, default=200, show_default=True, help="Steps executing at once.")
 @click.option("--threads", type=int, default=32, show_default=True, help="Plain functions among them.")
 @click.option("--max-hot", type=int, default=10_000, show_default=True, help="Runs kept in memory.")
@@ -51,7 +60,17 @@ __all__ = ["worker"]
 @reexec_option
 @shared_options
 @click.pass_obj
-def worker(settings: Settings, /, target: str, *, no_reexec: bool, log_level: str | None, **options: Any) -> ExitCode:
+def worker(
+    settings: Settings,
+    /,
+    target: str,
+    *,
+    processes: int,
+    lifeline: int | None,
+    no_reexec: bool,
+    log_level: str | None,
+    **options: Any,
+) -> ExitCode:
     """Work the runs of MODULE's app until SIGTERM or SIGINT.
 
     Told to stop, it claims no more, lets running steps end within --grace, and hands the rest back at once. A second
@@ -59,6 +78,8 @@ def worker(settings: Settings, /, target: str, *, no_reexec: bool, log_level: st
     """
     fix_hash_seed(settings, no_reexec=no_reexec)
     output = settings.output()
+    if processes > 1 and lifeline is None:
+        return run_stoppable(lambda stopping: look_after(processes, output, stopping))
     with output.reserved():
         app = app_on(load_app(target), settings.store)
         for graph in options.pop("graphs"):
@@ -66,12 +87,16 @@ def worker(settings: Settings, /, target: str, *, no_reexec: bool, log_level: st
         set_up_logging(log_level, default="info")
         collector.settle(settings)
         options["queues"] = options["queues"] or ("default",)
-        return run_stoppable(lambda stopping: _work(app, output, stopping, options))
+        return run_stoppable(lambda stopping: _work(app, output, stopping, lifeline, options))
 
 
-async def _work(app: Outlast, output: Output, stopping: Stopping, options: dict[str, Any]) -> ExitCode:
+async def _work(
+    app: Outlast, output: Output, stopping: Stopping, lifeline: int | None, options: dict[str, Any]
+) -> ExitCode:
     main = asyncio.current_task()
     assert main is not None
+    if lifeline is not None:
+        _stop_with_parent(lifeline, stopping)
     asked = asyncio.Event()
     stopping.on_first = main.cancel  # type: ignore[assignment]  # nothing is held until the worker is ready
     try:
@@ -89,6 +114,18 @@ async def _work(app: Outlast, output: Output, stopping: Stopping, options: dict[
     output.emit({"event": "stopped" if code else "drained"})
     output.say("stopped without waiting for its steps" if code else "drained: everything is handed back")
     return code
+
+
+def _stop_with_parent(lifeline: int, stopping: Stopping) -> None:
+    """Nobody would start this process anew, or pass signals on: as if it was told to stop, once."""
+    loop = asyncio.get_running_loop()
+
+    def take() -> None:
+        loop.remove_reader(lifeline)
+        if not stopping.is_asked:
+            stopping.take()
+
+    loop.add_reader(lifeline, take)
 
 
 def _tell_ready(app: Outlast, output: Output, worker: Worker) -> None:

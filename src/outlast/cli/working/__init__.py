@@ -1,0 +1,1 @@
+"""`outlast worker`: one process, or several that one looks after. Layer: cli."""
