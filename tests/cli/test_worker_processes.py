@@ -1,0 +1,108 @@
+"""`outlast worker --processes`: several workers that one process looks after."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.cli.commands import PROMPT_S, begin, call, finish
+
+pytestmark = pytest.mark.process
+
+STORE = "sqlite:///shop.db"
+
+
+class Watched:
+    """A process that prints JSON."""
+
+    def __init__(self, process: subprocess.Popen[str]) -> None:
+        self.process = process
+        self.said: list[dict[str, Any]] = []
+
+    def until(self, event: str, count: int = 1) -> list[dict[str, Any]]:
+        """Read until so many of these were said; gives them."""
+        assert self.process.stdout is not None
+        while len(found := [line for line in self.said if line.get("event") == event]) < count:
+            line = self.process.stdout.readline()
+            assert line, f"it ended after {self.said}"
+            self.said.append(json.loads(line))
+        return found
+
+
+@pytest.fixture
+def watched(shop: Path) -> Iterator[Watched]:
+    """Two workers of the shop."""
+    process = begin(shop, "worker", "shop.py", "--processes", "2", "--json", "--queue", "default", "--queue", "gpu")
+    yield Watched(process)
+    if process.poll() is None:
+        process.kill()
+    process.communicate()
+
+
+def wait_gone(pid: int) -> None:
+    until = time.monotonic() + PROMPT_S
+    while Path(f"/proc/{pid}").exists():
+        assert time.monotonic() < until, f"{pid} is still there"
+        time.sleep(0.02)
+
+
+def test_a_process_that_dies_is_started_anew(shop: Path, watched: Watched) -> None:
+    """Each is a worker of its own; one is killed, another takes its place, and all drain when the first one is told to
+    stop."""
+    # SPEC Q4, L9
+    ready = watched.until("ready", 2)
+    pids = {line["pid"] for line in ready}
+    assert len(pids) == len({line["worker"] for line in ready}) == 2
+    assert {tuple(line["queues"]) for line in ready} == {("default", "gpu")}
+    victim = ready[0]["pid"]
+    os.kill(victim, signal.SIGKILL)
+    (restarting,) = watched.until("restarting")
+    assert restarting["code"] == -signal.SIGKILL
+    third = watched.until("ready", 3)[-1]
+    assert third["pid"] not in pids
+    assert call("run", "shop.py:send", "--id", "S", "--store", STORE, "--timeout", "20").code == 0
+    watched.process.send_signal(signal.SIGTERM)
+    watched.until("drained", 2)
+    assert finish(watched.process).code == 0
+    left = [worker["pid"] for worker in call("workers", "--json", "--store", STORE).document]
+    assert set(left) <= {victim}, "those that drained are gone; the lease of the one that was killed may last"
+
+
+def test_children_end_with_the_process_that_looks_after_them(watched: Watched) -> None:
+    """Killed outright, it passes no signal on: they notice, hand back what they hold, and end."""
+    pids = [line["pid"] for line in watched.until("ready", 2)]
+    watched.process.kill()
+    for pid in pids:
+        wait_gone(pid)
+    assert call("workers", "--json", "--store", STORE).document == []
+
+
+def test_a_second_signal_does_not_wait(shop: Path, watched: Watched) -> None:
+    """It is passed on as well: steps under way are given up, and it exits as interrupted."""
+    watched.until("ready", 2)
+    begun = begin(shop, "run", "shop.py:patient", "--id", "P", "--input", '"door"', "--timeout", "0.2")
+    assert finish(begun).code == 4
+    until = time.monotonic() + PROMPT_S
+    while not (shop / "door.begun").exists():
+        assert time.monotonic() < until, "the step never began"
+        time.sleep(0.02)
+    watched.process.send_signal(signal.SIGINT)
+    watched.until("draining", 1)
+    watched.process.send_signal(signal.SIGINT)
+    assert finish(watched.process).code == 130
+
+
+def test_what_no_process_can_work_is_said_once_and_ends_all(shop: Path) -> None:
+    """A module that is not there is no reason to start processes for ever."""
+    process = begin(shop, "worker", "nowhere.py", "--processes", "2")
+    done = finish(process)
+    assert done.code == 2
+    assert "nowhere" in done.err
