@@ -8,12 +8,14 @@ from dataclasses import dataclass
 import pytest
 
 from outlast import Context, Graph, InvalidDefinition, InvalidInput, Outlast, RunCancelled, RunFailed, RunNotFound, ref
+from tests import postgres_schemas
 
 
-@pytest.fixture(params=["memory", "sqlite"])
+@pytest.fixture(params=["memory", "sqlite", "postgres"])
 def shop(request, tmp_path):
     """An app with two steps."""
-    app = Outlast("memory://" if request.param == "memory" else f"sqlite:///{tmp_path}/shop.db")
+    urls = {"memory": "memory://", "sqlite": f"sqlite:///{tmp_path}/shop.db"}
+    app = Outlast(urls.get(request.param) or postgres_schemas.new_url())
 
     @app.step(name="double")
     async def double(n: int) -> int:

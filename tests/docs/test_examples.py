@@ -55,6 +55,18 @@ def test_a_night_is_backed_up_once(tmp_path: Path) -> None:
 
 @pytest.mark.process
 @pytest.mark.slow
+def test_a_newsletter_is_a_graph(tmp_path: Path) -> None:
+    """It sends what fits, and complains of what it could not read."""
+    done = run_example("newsletter.py", cwd=tmp_path)
+    assert done.returncode == 0, done.stdout
+    assert ast.literal_eval(done.stdout.splitlines()[-1]) == {
+        "sent": "Hello! The town has a new bridge. It is closed for repairs.",
+        "complaint": "to the editors: no broken: no answer",
+    }
+
+
+@pytest.mark.process
+@pytest.mark.slow
 @pytest.mark.timeout(120)
 def test_the_demo_proves_what_it_says(tmp_path: Path) -> None:
     """`make demo` kills its workers twice, and every statement of its proof holds."""

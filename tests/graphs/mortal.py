@@ -18,10 +18,12 @@ from typing import Any, cast
 from outlast import Outlast
 from outlast.errors import StoreUnavailable
 from outlast.stores.memory import MemoryStore
+from outlast.stores.postgres import PostgresStore
 from outlast.stores.sqlite import SqliteStore
 from outlast.stores.store import Progress, Store
+from tests import postgres_schemas
 
-__all__ = ["Clock", "Mortal", "make_store", "world_stops_at"]
+__all__ = ["Clock", "Mortal", "let_pass", "make_store", "world_stops_at"]
 
 
 class Clock:
@@ -35,10 +37,19 @@ class Clock:
 
 
 def make_store(kind: str, place: Path, clock: Clock) -> Any:
-    """A handle on the store of this kind in this place."""
+    """A handle on the store of this kind in this place; PostgreSQL's is the same for all of a process's tests."""
     if kind == "memory":
         return MemoryStore(f"memory://{place}", clock)
+    if kind == "postgres":
+        return PostgresStore(postgres_schemas.shared_url())
     return SqliteStore(f"sqlite:///{place}/store.db", clock)
+
+
+async def let_pass(kind: str, clock: Clock, seconds: int) -> None:
+    """Time goes by."""
+    if kind == "postgres":
+        await postgres_schemas.move_clock(seconds * 1_000_000)
+    clock.added_us += seconds * 1_000_000
 
 
 class Mortal:
