@@ -1,0 +1,152 @@
+// What can be done with a run. What destroys asks first; every action says what came of it.
+
+import { html, useState } from "./vendor/preact.js";
+import { ask, get, post, runPath } from "./api.js";
+import { ENDED } from "./format.js";
+import { initial, JsonField, SchemaForm } from "./forms.js";
+import { act, Dialog, tell, Trouble, useData } from "./parts.js";
+import { go } from "./router.js";
+
+export function RunActions({ run, story, waits }) {
+  const [open, setOpen] = useState(null);
+  const ended = ENDED.has(run.status);
+  const query = { uid: run.uid };
+  const close = () => setOpen(null);
+  const gates = (waits || []).filter((wait) => wait.kind === "gate" || wait.kind === "approval");
+  return html`<div class="actions">
+    ${gates.map((wait) => html`<button class="primary" key=${wait.key} onClick=${() => setOpen({ kind: "answer", wait })}>
+      ${wait.kind === "approval" ? `Answer “${wait.name}”` : `Open “${wait.name}”`}</button>`)}
+    ${run.status === "suspended" && !gates.length && html`<button class="primary"
+      onClick=${() => act(() => post(runPath(run, "/resume"), {}, query), "It goes on.")}>Resume</button>`}
+    ${run.status === "failed" && html`<button class="primary"
+      onClick=${() => act(() => post(runPath(run, "/retry"), {}, query), "It goes on from what failed.")}>Retry</button>`}
+    ${!ended && html`<button onClick=${() => setOpen({ kind: "signal" })}>Signal</button>`}
+    <button onClick=${() => setOpen({ kind: "fork" })}>Fork</button>
+    ${!ended && html`<button class="danger" onClick=${() => setOpen({ kind: "cancel" })}>Cancel</button>`}
+    ${ended && html`<button class="danger" onClick=${() => setOpen({ kind: "delete" })}>Delete</button>`}
+    ${open?.kind === "cancel" && html`<${Cancel} ...${{ run, story, close, query }} />`}
+    ${open?.kind === "delete" && html`<${Delete} ...${{ run, close, query }} />`}
+    ${open?.kind === "signal" && html`<${Signal} ...${{ run, close, query, waits }} />`}
+    ${open?.kind === "fork" && html`<${Fork} ...${{ run, story, close, query }} />`}
+    ${open?.kind === "answer" && html`<${Answer} ...${{ run, close, wait: open.wait }} />`}</div>`;
+}
+
+const Buttons = ({ close, children }) => html`<footer><button type="button" onClick=${close}>Back</button>${children}</footer>`;
+
+function Cancel({ run, story, close, query }) {
+  const [reason, setReason] = useState("");
+  const [force, setForce] = useState(false);
+  const undone = [...(story?.steps.values() || [])].filter((step) => step.status === "succeeded" && !step.compensates).reverse();
+  const send = (event) => {
+    event.preventDefault();
+    act(() => post(runPath(run, "/cancel"), { reason: reason || "cancelled in the console", force }, query),
+      (answer) => (answer?.cancelled === false ? "It had ended already." : "It was asked to stop.")).then((done) => done && close());
+  };
+  return html`<${Dialog} title=${`Cancel ${run.id}?`} onClose=${close}><form onSubmit=${send}>
+    <p>Its children stop first, then its body cleans up. Steps that declare a compensation are undone, last first${undone.length
+      ? html`, among these: ${undone.slice(0, 8).map((step) => html`<code key=${step.key}>${step.key}</code> `)}` : "."}</p>
+    <div class="field"><label for="why">Reason</label><input id="why" autofocus value=${reason} onInput=${(e) => setReason(e.target.value)} /></div>
+    <div class="field check"><input type="checkbox" id="force" checked=${force} onChange=${(e) => setForce(e.target.checked)} />
+      <label for="force">By force: its body gets no say</label></div>
+    <${Buttons} close=${close}><button class="danger">Cancel the run</button></${Buttons}></form></${Dialog}>`;
+}
+
+function Delete({ run, close, query }) {
+  const send = (event) => {
+    event.preventDefault();
+    act(() => ask("DELETE", runPath(run), { query }), "It is deleted.").then((done) => done && go("runs"));
+  };
+  return html`<${Dialog} title=${`Delete ${run.id}?`} onClose=${close}><form onSubmit=${send}>
+    <p>Its journal and all else that is its own are gone for good.</p>
+    <${Buttons} close=${close}><button class="danger">Delete it</button></${Buttons}></form></${Dialog}>`;
+}
+
+function Signal({ run, close, query, waits }) {
+  const open = (waits || []).filter((wait) => wait.kind === "signal");
+  const [name, setName] = useState(open[0]?.name || "");
+  const [value, setValue] = useState(null);
+  const [key, setKey] = useState("");
+  const send = (event) => {
+    event.preventDefault();
+    act(() => post(runPath(run, "/signal"), { name, value, key: key || null }, query), `“${name}” is sent.`).then((done) => done && close());
+  };
+  return html`<${Dialog} title=${`Send ${run.id} a signal`} onClose=${close}><form onSubmit=${send}>
+    <div class="field"><label for="name">Name</label><input id="name" required autofocus value=${name} onInput=${(e) => setName(e.target.value)} list="names" />
+      <datalist id="names">${open.map((wait) => html`<option value=${wait.name} />`)}</datalist></div>
+    <${JsonField} id="value" value=${value} onChange=${setValue} label=${html`<label for="value">Value, as JSON</label>`} />
+    <div class="field"><label for="key">Key: once for each (optional)</label><input id="key" value=${key} onInput=${(e) => setKey(e.target.value)} /></div>
+    <${Buttons} close=${close}><button class="primary">Send</button></${Buttons}></form></${Dialog}>`;
+}
+
+function Fork({ run, story, close, query }) {
+  const steps = [...(story?.steps.values() || [])].filter((step) => !step.compensates);
+  const [at, setAt] = useState((steps.find((step) => step.status === "failed") || steps[steps.length - 1])?.key || "");
+  const [id, setId] = useState("");
+  const [edits, setEdits] = useState({});
+  const index = steps.findIndex((step) => step.key === at);
+  const kept = steps.slice(0, Math.max(index, 0)).filter((step) => step.status === "succeeded");
+  const again = steps.slice(Math.max(index, 0));
+  const send = async (event) => {
+    event.preventDefault();
+    const body = { at, id: id || null, results: edits };
+    let made = null;
+    if (await act(async () => { made = await post(runPath(run, "/fork"), body, query); }, "The fork is under way.")) {
+      close();
+      if (made?.id) go("run", [made.id], { uid: made.uid });
+    }
+  };
+  if (!steps.length) return html`<${Dialog} title="Fork" onClose=${close}><p>There is no step to fork at yet.</p></${Dialog}>`;
+  return html`<${Dialog} title=${`Fork ${run.id}`} onClose=${close}><form onSubmit=${send}>
+    <p>A new run begins with a copy of this one before a step, and goes on with the code at hand.</p>
+    <div class="field"><label for="at">Before the step</label><select id="at" value=${at} onChange=${(e) => { setAt(e.target.value); setEdits({}); }}>
+      ${steps.map((step) => html`<option key=${step.key} value=${step.key}>${step.key}</option>`)}</select></div>
+    <div class="two"><div><h4>Kept (${kept.length})</h4>${kept.slice(-30).map((step) => html`<details key=${step.key}>
+        <summary><code>${step.key}</code>${step.key in edits ? " (edited)" : ""}</summary>
+        <${JsonField} id=${`edit-${step.key}`} value=${step.result} label=${html`<label for=${`edit-${step.key}`}>Result</label>`}
+          onChange=${(value) => setEdits({ ...edits, [step.key]: value })} /></details>`)}</div>
+      <div><h4>Runs again (${again.length})</h4>${again.slice(0, 30).map((step) => html`<div key=${step.key}><code>${step.key}</code></div>`)}</div></div>
+    <div class="field"><label for="fork-id">Id (optional)</label><input id="fork-id" value=${id} onInput=${(e) => setId(e.target.value)} /></div>
+    <${Buttons} close=${close}><button class="primary">Fork</button></${Buttons}></form></${Dialog}>`;
+}
+
+export function Answer({ run, wait, close }) {
+  const schema = wait.schema || wait.policy?.schema;
+  const [value, setValue] = useState(schema ? initial(schema) : null);
+  const send = (event) => {
+    event.preventDefault();
+    const path = runPath(run, wait.kind === "approval" ? "/approve" : "/resume");
+    const body = wait.kind === "approval" ? { reason: wait.name, value } : { reason: wait.name };
+    act(() => post(path, body, { uid: run.uid }), wait.kind === "approval" ? "Your answer was accepted." : "The gate is open.")
+      .then((done) => done && close());
+  };
+  return html`<${Dialog} title=${wait.name} onClose=${close}><form onSubmit=${send}>
+    <p class="faint">Run ${run.id}${wait.deadline ? ` · until ${new Date(wait.deadline).toLocaleString()}` : ""}
+      ${wait.approvers ? ` · may answer: ${wait.approvers}` : ""}${wait.scope ? ` · with the scope ${wait.scope}` : ""}</p>
+    ${wait.kind === "approval" && html`<${SchemaForm} schema=${schema} value=${value} onChange=${setValue} id="answer" />`}
+    <${Buttons} close=${close}><button class="primary" disabled=${value === undefined}>${wait.kind === "approval" ? "Send the answer" : "Open the gate"}</button></${Buttons}>
+  </form></${Dialog}>`;
+}
+
+export function StartRun({ name, close }) {
+  const { data, problem } = useData((signal) => get(`workflows/${encodeURIComponent(name)}`, null, signal), [name]);
+  const memory = `outlast:input:${name}`;
+  const [value, setValue] = useState(() => { try { return JSON.parse(localStorage.getItem(memory)) ?? undefined; } catch { return undefined; } });
+  const [id, setId] = useState("");
+  const current = value === undefined && data ? initial(data.input_schema) : value;
+  const send = async (event) => {
+    event.preventDefault();
+    try { localStorage.setItem(memory, JSON.stringify(current)); } catch { /* private window: the input is not remembered */ }
+    try {
+      const made = await post("runs", { workflow: name, input: current, ...(id ? { id } : {}) });
+      tell(`${made.id} is started.`);
+      go("run", [made.id], { uid: made.uid });
+    } catch (error) { tell(`${error.code}: ${error.message}`, "bad"); }
+  };
+  return html`<${Dialog} title=${`Start ${name}`} onClose=${close}>
+    ${problem && html`<${Trouble} problem=${problem} />`}
+    ${data && html`<form onSubmit=${send}><${SchemaForm} schema=${data.input_schema} value=${current} onChange=${setValue} id="start" />
+      <div class="field"><label for="start-id">Id: the same again is the same run (optional)</label><input id="start-id" value=${id} onInput=${(e) => setId(e.target.value)} /></div>
+      <${Buttons} close=${close}><button class="primary" disabled=${current === undefined}>Start</button></${Buttons}></form>`}</${Dialog}>`;
+}
+
+

@@ -1,0 +1,93 @@
+// The list of runs: filters live in the address, new runs appear by themselves, several can be cancelled or retried.
+
+import { html, useEffect, useRef, useState } from "./vendor/preact.js";
+import { get, post, runPath } from "./api.js";
+import { StartRun } from "./actions.js";
+import { ENDED, waitingWords, words } from "./format.js";
+import { act, Dialog, Empty, Loading, RunLink, Status, Time, Took, Trouble, useData } from "./parts.js";
+import { go, href } from "./router.js";
+
+const STATUSES = ["queued", "running", "suspended", "compensating", "completed", "failed", "cancelled", "compensated", "compensation_failed"];
+
+const params = (query) => ({
+  workflow: query.workflow, status: query.status ? query.status.split(",") : [], waiting_on: query.waiting_on, user: query.user,
+  attribute: query.attribute ? query.attribute.split(",") : [], limit: 100,
+});
+
+export function Runs({ query, changes }) {
+  const [more, setMore] = useState([]);
+  const [chosen, setChosen] = useState(new Set());
+  const [bulk, setBulk] = useState(null);
+  const keys = [query.workflow, query.status, query.waiting_on, query.user, query.attribute];
+  const { data, problem, again } = useData((signal) => get("runs", params(query), signal), [...keys, changes]);
+  useEffect(() => { setMore([]); setChosen(new Set()); }, keys);
+  const runs = data ? [...data.runs, ...more.flatMap((page) => page.runs)] : [];
+  const next = more.length ? more[more.length - 1].next : data?.next;
+  const filter = (change) => go("runs", [], { ...query, ...change }, { replace: true });
+  const toggle = (status) => {
+    const set = new Set((query.status || "").split(",").filter(Boolean));
+    if (!set.delete(status)) set.add(status);
+    filter({ status: [...set].join(",") });
+  };
+  const ref = useRef();
+  const step = (event) => {
+    if (!["j", "k", "ArrowDown", "ArrowUp"].includes(event.key) || event.target.tagName === "INPUT") return;
+    const links = [...ref.current.querySelectorAll("tbody a.row-link")];
+    const at = links.indexOf(document.activeElement.closest("tr")?.querySelector("a.row-link"));
+    const to = links[at + (event.key === "j" || event.key === "ArrowDown" ? 1 : -1)];
+    if (to) { event.preventDefault(); to.focus(); }
+  };
+  return html`<div class="list" onKeyDown=${step} ref=${ref}>
+    <header class="view-head"><h2>Runs</h2>${query.workflow && html`<button class="primary" onClick=${() => setBulk("start")}>Start ${query.workflow}</button>`}</header>
+    <div class="filters" role="search">
+      <${Text} label="Workflow" value=${query.workflow} onChange=${(workflow) => filter({ workflow })} />
+      <${Text} label="User" value=${query.user} onChange=${(user) => filter({ user })} />
+      <${Text} label="Waits for (step *)" value=${query.waiting_on} onChange=${(waiting_on) => filter({ waiting_on })} />
+      <${Text} label="Attribute (region=eu)" value=${query.attribute} onChange=${(attribute) => filter({ attribute })} />
+      <div class="chips" role="group" aria-label="Status">${STATUSES.map((status) => html`<button key=${status}
+        aria-pressed=${(query.status || "").split(",").includes(status)} onClick=${() => toggle(status)}><${Status} of=${status} small /></button>`)}</div>
+    </div>
+    ${chosen.size > 0 && html`<div class="bulk">${chosen.size} chosen
+      <button onClick=${() => setBulk("cancel")}>Cancel them</button><button onClick=${() => setBulk("retry")}>Retry them</button></div>`}
+    ${problem && !data ? html`<${Trouble} problem=${problem} retry=${again} />` : !data ? html`<${Loading} />`
+      : !runs.length ? html`<${Empty}>No run fits.${Object.values(query).some(Boolean) && html` <a href=${href("runs")}>Show all</a>`}</${Empty}>`
+      : html`<table class="runs"><thead><tr><th><span class="hidden">Choose</span></th><th>Status</th><th>Run</th><th>Workflow</th><th>What it waits for</th>
+          <th>Started</th><th>Took</th><th>User</th></tr></thead>
+        <tbody>${runs.map((run) => html`<tr key=${run.uid}>
+          <td><input type="checkbox" aria-label=${`Choose ${run.id}`} checked=${chosen.has(run.uid)}
+            onChange=${() => { const set = new Set(chosen); if (!set.delete(run.uid)) set.add(run.uid); setChosen(set); }} /></td>
+          <td><${Status} of=${run.status} /></td>
+          <td><a class="row-link" href=${href("run", [run.id], { uid: run.uid })} title=${run.id}>${run.id.length > 28 ? `${run.id.slice(0, 13)}…${run.id.slice(-13)}` : run.id}</a></td>
+          <td><a href=${href("runs", [], { ...query, workflow: run.workflow })}>${run.workflow}</a></td>
+          <td class="waits">${run.error ? html`<span class="bad">${run.error}</span>` : waitingWords(run)}</td>
+          <td><${Time} at=${run.started_at || run.created_at} /></td>
+          <td><${Took} from=${run.started_at} to=${ENDED.has(run.status) ? run.finished_at : null} /></td>
+          <td>${run.user || ""}</td></tr>`)}</tbody></table>
+        ${next && html`<button class="more" onClick=${async () => setMore([...more, await get("runs", { ...params(query), after: next })])}>More</button>`}`}
+    ${bulk === "start" && html`<${StartRun} name=${query.workflow} close=${() => setBulk(null)} />`}
+    ${(bulk === "cancel" || bulk === "retry") && html`<${Bulk} kind=${bulk} runs=${runs.filter((run) => chosen.has(run.uid))}
+      close=${() => setBulk(null)} done=${() => { setBulk(null); setChosen(new Set()); again(); }} />`}</div>`;
+}
+
+function Text({ label, value, onChange }) {
+  const [text, setText] = useState(value || "");
+  useEffect(() => setText(value || ""), [value]);
+  return html`<input aria-label=${label} placeholder=${label} value=${text} onInput=${(e) => setText(e.target.value)}
+    onChange=${(e) => onChange(e.target.value.trim())} />`;
+}
+
+function Bulk({ kind, runs, close, done }) {
+  const fit = runs.filter((run) => (kind === "cancel" ? !ENDED.has(run.status) : run.status === "failed"));
+  const send = async (event) => {
+    event.preventDefault();
+    for (const run of fit) {
+      const body = kind === "cancel" ? { reason: "cancelled in the console" } : {};
+      await act(() => post(runPath(run, `/${kind}`), body, { uid: run.uid }), `${run.id}: ${kind === "cancel" ? "asked to stop" : "goes on"}`);
+    }
+    done();
+  };
+  return html`<${Dialog} title=${`${words(kind)} ${fit.length} of ${runs.length} runs?`} onClose=${close}><form onSubmit=${send}>
+    <p>${fit.length === runs.length ? "" : `${runs.length - fit.length} are left alone: `}${kind === "cancel" ? "only runs that have not ended can be cancelled." : "only failed runs can be retried."}</p>
+    <ul>${fit.slice(0, 20).map((run) => html`<li key=${run.uid}><${RunLink} run=${run} /> <span class="faint">${run.workflow}</span></li>`)}</ul>
+    <footer><button type="button" onClick=${close}>Back</button><button class=${kind === "cancel" ? "danger" : "primary"} disabled=${!fit.length}>${kind === "cancel" ? "Cancel them" : "Retry them"}</button></footer></form></${Dialog}>`;
+}

@@ -1,0 +1,74 @@
+// The waterfall: one bar a step, attempts as segments, waits hatched. Only the rows in sight are drawn.
+
+import { html, useEffect, useMemo, useRef, useState } from "./vendor/preact.js";
+import { ms, span, words } from "./format.js";
+import { Status } from "./parts.js";
+import { rowsOf } from "./story.js";
+
+const ROW = 30;
+
+export function Waterfall({ story, now, selected, onSelect }) {
+  const rows = useMemo(() => rowsOf(story), [story]);
+  const ref = useRef();
+  const [top, setTop] = useState(0);
+  const [height, setHeight] = useState(600);
+  const [zoom, setZoom] = useState(1);
+  useEffect(() => {
+    const watch = new ResizeObserver(([entry]) => setHeight(entry.contentRect.height));
+    watch.observe(ref.current);
+    return () => watch.disconnect();
+  }, []);
+  const begin = ms(story.from) ?? now;
+  const end = Math.max(begin + 1, now, ...story.marks.map((mark) => ms(mark.to) ?? 0));
+  const scale = (at) => ((at - begin) / (end - begin)) * 100;
+  const first = Math.max(0, Math.floor(top / ROW) - 10);
+  const seen = rows.slice(first, first + Math.ceil(height / ROW) + 20);
+  const move = (event) => {
+    const at = rows.findIndex((row) => row.key === selected);
+    const next = { ArrowDown: at + 1, ArrowUp: at - 1, j: at + 1, k: at - 1 }[event.key];
+    if (next === undefined || !rows[next]) return;
+    event.preventDefault();
+    onSelect(rows[next].key);
+    ref.current.scrollTo({ top: Math.max(0, next * ROW - height / 2) });
+  };
+  return html`<div class="waterfall">
+    <div class="ruler"><span class="num">${span(end - begin)} in all</span>
+      <label>Zoom <input type="range" min="1" max="40" step="0.5" value=${zoom} aria-label="Zoom of the waterfall"
+        onInput=${(e) => setZoom(Number(e.target.value))} /></label></div>
+    <div class="rows" ref=${ref} onScroll=${(e) => setTop(e.target.scrollTop)} tabindex="0" role="listbox"
+      aria-label="Steps" onKeyDown=${move}>
+      <div class="all" style=${{ height: `${rows.length * ROW}px`, width: `${Math.max(100, zoom * 100)}%` }}>
+        ${seen.map((row, i) => html`<${Row} key=${row.key} row=${row} y=${(first + i) * ROW} scale=${scale} end=${end}
+          isSelected=${row.key === selected} onSelect=${onSelect} />`)}
+        ${!rows.length && html`<div class="faint pad">No step yet.</div>`}
+      </div>
+    </div></div>`;
+}
+
+function Row({ row, y, scale, end, isSelected, onSelect }) {
+  const bars = row.kind === "step" ? segmentsOf(row.step, end) : [{ ...row.mark, status: row.kind }];
+  const name = row.kind === "step" ? row.step.key : row.mark.name || row.kind;
+  const status = row.kind === "step" ? row.step.status : row.kind;
+  const from = Math.min(...bars.map((bar) => ms(bar.from)), row.from);
+  const to = Math.max(...bars.map((bar) => ms(bar.to) ?? end));
+  return html`<div class=${`row ${isSelected ? "selected" : ""} ${row.isUndo ? "undo" : ""}`} style=${{ top: `${y}px` }}
+      role="option" aria-selected=${isSelected} aria-label=${`${name}, ${words(status)}, ${span(to - from)}`}
+      onClick=${() => onSelect(row.key)}>
+    <div class="what">${row.isUndo && html`<i aria-hidden="true">↶ </i>`}<${Status} of=${status} small /><span>${name}</span>
+      ${row.kind === "step" && row.step.attempts.length > 1 && html`<b class="times">×${row.step.attempts.length}</b>`}</div>
+    <div class="lane">${bars.map((bar, i) => html`<i key=${i} class=${`bar ${bar.status} ${bar.to ? "" : "open"}`}
+      title=${`${words(bar.status)} ${span((ms(bar.to) ?? end) - ms(bar.from))}`}
+      style=${{ left: `${scale(ms(bar.from))}%`, width: `${Math.max(0.15, scale(ms(bar.to) ?? end) - scale(ms(bar.from)))}%` }} />`)}
+      <span class="took num" style=${{ left: `${Math.min(88, scale(to))}%` }}>${span(to - from)}</span></div></div>`;
+}
+
+function segmentsOf(step, end) {
+  if (!step.attempts.length) return [{ from: step.asked, to: step.status === "pending" ? null : step.asked, status: "pending" }];
+  const bars = [];
+  step.attempts.forEach((attempt, i) => {
+    bars.push({ from: attempt.from, to: attempt.to, status: attempt.status });
+    const next = step.attempts[i + 1];
+    if (attempt.to && (next || step.status === "retrying")) bars.push({ from: attempt.to, to: next ? next.from : null, status: "retry" });
+  });
+  return bars;
+}
