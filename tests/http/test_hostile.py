@@ -196,7 +196,9 @@ async def test_headers_and_paths_are_limited(app, client):
 async def test_path_tricks_lead_nowhere(app, path, decoded):
     """A path is an id or a name in a table: no file, no traceback. # SPEC D4"""
     status, text = await raw(app.asgi(no_auth=True), path, decoded=decoded)
-    assert status in {307, 400, 404, 422} or (status, 'id="app"' in text) == (200, True), text  # 200: the console's page
+    assert status in {307, 400, 404, 422} or (status, 'id="app"' in text) == (200, True), (
+        text
+    )  # 200: the console's page
     assert "root:" not in text
     assert "Traceback" not in text
 
