@@ -134,6 +134,7 @@ async def _commit(engine: Engine, header: Header, entry: Entry, prev: int, effec
     progress = Progress(header.uid, entry.seq, entry.at, entry.mark, prev, entry.events, effects)
     answer = (await engine.store.commit(None, [progress]))[0]
     # CRASH: part of the journal is there, and nobody takes the run. The same import goes on behind it.
+    # [test_an_import_that_breaks_off_is_repeated]
     if answer.verdict is not Verdict.LANDED:
         row = await engine.store.find_run(header.id)
         raise RunExists(header.id, "there with another history" if row is None else row.status)
