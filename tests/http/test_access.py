@@ -75,6 +75,7 @@ async def test_every_route_wants_to_know_who_asks(app):
                 assert (answer.status_code, answer.json()["code"]) == (401, "NOT_SIGNED_IN"), (method, path)
                 assert answer.headers["www-authenticate"] == "Bearer"
         assert (await client.get("/openapi.json")).status_code == 401
+        assert (await client.post("/openapi.json", json={})).status_code == 405
 
 
 @pytest.mark.parametrize(

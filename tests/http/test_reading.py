@@ -127,6 +127,7 @@ async def test_what_is_not_there_says_so(app, client):
     assert (missing.status_code, missing.headers["content-type"]) == (404, "application/problem+json")
     assert missing.json()["code"] == "RUN_NOT_FOUND"
     assert missing.json()["fields"] == {"id": "nobody"}
+    assert "GET /api/v1/runs" in missing.json()["detail"]
     assert missing.json()["type"] == "urn:outlast:RUN_NOT_FOUND"
     nowhere = await client.get("/api/v1/nothing")
     assert (nowhere.status_code, nowhere.json()["code"]) == (404, "ROUTE_NOT_FOUND")

@@ -157,14 +157,14 @@ class HttpApi:
         return answer_value(given if isinstance(given, Reply) else Reply(given, route.statuses[0]))
 
     async def _document(self, request: Request) -> Answer:
+        _check_reads(request, "/openapi.json")
         if await self._access.identify(request) is None:
             raise NotSignedIn("/openapi.json")
         return answer_value(Reply(describe_api(ROUTES, base_of(request.scope), find_version()), 200))
 
     def _console(self, request: Request, path: tuple[str, ...]) -> Answer:
         """A file of the console; `/` and `/console` lead to it."""
-        if request.method not in {"GET", "HEAD"}:
-            raise MethodNotAllowed(request.method[:20], "/console/", "GET, HEAD")
+        _check_reads(request, "/console/")
         if self._app.dev:
             self._files = Files(console_folder())
         root = base_of(request.scope)
@@ -186,3 +186,8 @@ class HttpApi:
         else:
             headers = make_headers(answer, is_whole=False)
             await send_stream(events.parts, partial(wait_gone, receive), send, headers, self._heartbeat_s)
+
+
+def _check_reads(request: Request, path: str) -> None:
+    if request.method not in {"GET", "HEAD"}:
+        raise MethodNotAllowed(request.method[:20], path, "GET, HEAD")

@@ -68,6 +68,17 @@ _STATUS: dict[type[OutlastError], int] = {
 """Those that who asks can do something about, or wait for. Any other is ours: 500."""
 
 
+_TODO = {
+    "RUN_NOT_FOUND": "Check the id, or list what there is: GET /api/v1/runs.",
+    "RUN_EXISTS": "Choose another id, or send on_conflict: return.",
+    "RUN_ENDED": "Nothing was sent. A failed run can go on: POST /api/v1/runs/{id}/retry.",
+    "RUN_NOT_ENDED": "Wait for its end, or end it: POST /api/v1/runs/{id}/cancel.",
+    "RUN_NOT_FAILED": "See how it stands: GET /api/v1/runs/{id}.",
+    "FUNCTION_NOT_FOUND": "Correct the name: GET /api/v1/workflows lists what there is.",
+}
+"""What to do, in words of HTTP: the errors' own speak of Python."""
+
+
 def status_of(error: type[OutlastError]) -> int:
     """The HTTP status of an error, by its class."""
     if issubclass(error, Refusal):
@@ -88,6 +99,7 @@ def problem_of(error: Exception) -> Problem:
 
 def _tell(error: OutlastError, status: int) -> Problem:
     what, where, todo = error.parts()
+    todo = _TODO.get(str(error.code), todo)
     fields = {name: _plain(getattr(error, name)) for name in error._fields}
     if isinstance(error, errors.StoreError):  # names files and hosts
         ENGINE.log(logging.WARNING, "a request was answered with %d: %s", status, error)
