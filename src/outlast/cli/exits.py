@@ -55,6 +55,8 @@ _TODO = {
     "RUN_CONFLICT": "Choose another --id.",
     "RUN_ENDED": "Nothing was sent. A failed run can go on: outlast retry RUN.",
     "RUN_NOT_ENDED": "Wait for its end, or end it: outlast cancel RUN.",
+    "APPROVAL_FORBIDDEN": "See who may: outlast waits.",
+    "APPROVAL_INVALID": "See what it asks for: outlast waits --json.",
     "RUN_NOT_FAILED": "See how it stands: outlast show RUN.",
     "SCHEMA_TOO_OLD": "Run: outlast migrate.",
 }

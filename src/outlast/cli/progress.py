@@ -126,6 +126,18 @@ _STEP_KINDS = {
     Kind.CANCELLED,
     Kind.LOST,
 }
+_MOVING_KINDS = {
+    Kind.RESUMED,
+    Kind.REOPENED,
+    Kind.TAKEN_OVER,
+    Kind.SLEEPING,
+    Kind.TIMER,
+    Kind.WAITING,
+    Kind.OPENED,
+    Kind.TAKEN,
+    Kind.ACCEPTED,
+    Kind.EXPIRED,
+}
 _RUN_KINDS = {Kind.QUEUED, Kind.SUSPENDED, Kind.COMPLETED, Kind.FAILED, Kind.CANCELLED}
 
 
@@ -161,7 +173,7 @@ class LiveView:
         self._note = _tell_rest(item).removeprefix(": ") if item.kind is not Kind.COMPLETED else ""
         if item.kind in _RUN_KINDS:
             self._status = str(item.kind)
-        elif item.kind in {Kind.RESUMED, Kind.REOPENED, Kind.TAKEN_OVER, Kind.SLEEPING, Kind.TIMER}:
+        elif item.kind in _MOVING_KINDS:
             self._status = "running"
         if item.kind is Kind.SLEEPING and item.until is not None:
             self._sleeps.append(item.until)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterable
 from datetime import UTC, datetime
 from typing import Any
@@ -18,7 +19,8 @@ from outlast.cli.store_choice import existing_store
 from outlast.core.events import ErrorRecord
 from outlast.core.states import RunStatus
 from outlast.core.timeline import Kind
-from outlast.run import AttemptInfo, Run, RunInfo, RunSnapshot, StepSummary, TimelineItem
+from outlast.core.waits.events import WaitKind
+from outlast.run import AttemptInfo, Run, RunInfo, RunSnapshot, StepSummary, TimelineItem, WaitInfo
 
 __all__ = ["show", "show_moment", "show_timeline"]
 
@@ -69,6 +71,7 @@ async def _show_run(output: Output, run: Run[Any]) -> None:
             ("took" if info.finished_at else "for", show_duration(took)),
         ],
     )
+    _show_waits(output, info, now)
     _show_attempts(output, info, attempts)
     _show_state(output, info.state)
     if info.status is RunStatus.COMPLETED:
@@ -82,6 +85,27 @@ def _show_facts(output: Output, facts: Iterable[tuple[str, str]]) -> None:
     for name, value in facts:
         if value:
             output.say(f"  {name:<10}  {value}")
+
+
+def _show_waits(output: Output, info: RunInfo, now: datetime) -> None:
+    """What of it somebody can answer, and with which command."""
+    if not info.waits:
+        return
+    output.say("\nWaits")
+    for wait in info.waits:
+        until = f", until {show_instant(wait.until)}" if wait.until is not None else ""
+        output.say(f"  {wait.kind} {wait.key}, since {ago(wait.since, now)}{until}")
+        if wait.question:
+            output.say(f"    {wait.question}")
+        output.say(f"    {_answer_of(info.id, wait)}", style="dim")
+
+
+def _answer_of(run_id: str, wait: WaitInfo) -> str:
+    if wait.kind is WaitKind.GATE:
+        return shlex.join(("outlast", "resume", run_id, "--reason", wait.key))
+    if wait.kind is WaitKind.SIGNAL:
+        return f"{shlex.join(('outlast', 'signal', run_id, wait.name))} --value JSON"
+    return f"{shlex.join(('outlast', 'approve', run_id, wait.key))} --value JSON --by USER"
 
 
 def _show_attempts(output: Output, info: RunInfo, attempts: list[AttemptInfo]) -> None:
@@ -125,7 +149,8 @@ def _show_suspension(output: Output, info: RunInfo, timeline: list[TimelineItem]
     """Why it was set aside: the code alone says too little to mend it."""
     reasons = [item.detail for item in timeline if item.step is None and item.kind is Kind.SUSPENDED]
     output.say(f"\nSuspended: {info.waiting_on}", style=STYLES.get(info.status))
-    if reasons:
+    is_gate = info.waiting_on in {f"{wait.kind} {wait.name}" for wait in info.waits}
+    if reasons and not is_gate:
         output.say(reasons[-1])
 
 

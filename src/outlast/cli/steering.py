@@ -25,12 +25,12 @@ from outlast.core.states import ENDED
 from outlast.errors import RunNotFailed
 from outlast.run import Run
 
-__all__ = ["cancel", "delete", "prune", "resume", "retry"]
+__all__ = ["cancel", "delete", "on_run", "prune", "resume", "retry"]
 
 T = TypeVar("T")
 
 
-def _on_run(app: Outlast, run_id: str, act: Callable[[Run[Any]], Awaitable[T]]) -> T:
+def on_run(app: Outlast, run_id: str, act: Callable[[Run[Any]], Awaitable[T]]) -> T:
     """Open the store, find the run, act on it."""
 
     async def find_and_act() -> T:
@@ -56,7 +56,7 @@ def cancel(settings: Settings, /, run_id: str, *, reason: str, force: bool) -> E
             return None
         return str((await run.status()).status)
 
-    ended_as = _on_run(app, run_id, ask)
+    ended_as = on_run(app, run_id, ask)
     if ended_as is not None:
         raise CommandError("RUN_ENDED", f"The run has ended and is {ended_as}", f"run {run_id!r}", "Nothing was sent.")
     output.emit({"id": run_id, "cancel_requested": True})
@@ -66,14 +66,16 @@ def cancel(settings: Settings, /, run_id: str, *, reason: str, force: bool) -> E
 
 @click.command()
 @click.argument("run_id", metavar="RUN")
-@click.option("--reason", help="What it is suspended on, as `outlast show` says it; default: whatever it is.")
+@click.option(
+    "--reason", help="The gate's reason or key, or the code it is suspended on; default: the only one there is."
+)
 @shared_options
 @click.pass_obj
 def resume(settings: Settings, /, run_id: str, reason: str | None) -> ExitCode:
-    """Lift the suspension of RUN, once what it was suspended for is put right."""
+    """Open the gate that RUN waits at, or lift its suspension, once what it was suspended for is put right."""
     output = settings.output()
     app = existing_store(settings.store)
-    _on_run(app, run_id, lambda run: run.resume(reason))
+    on_run(app, run_id, lambda run: run.resume(reason))
     output.emit({"id": run_id, "resumed": True})
     output.say(f"Run {run_id} goes on with the next worker that is up.")
     return ExitCode.COMPLETED
@@ -108,7 +110,7 @@ def retry(
     if target is None:
         output = settings.output()
         app = existing_store(settings.store)
-        _on_run(app, run_id, lambda run: run.retry())
+        on_run(app, run_id, lambda run: run.retry())
         output.emit({"id": run_id, "retried": True})
         output.say(f"Run {run_id} goes on with the next worker that is up.")
         return ExitCode.COMPLETED
@@ -143,7 +145,7 @@ def delete(settings: Settings, /, run_id: str) -> ExitCode:
     """Delete an ended RUN, with its journal and all else that is its own."""
     output = settings.output()
     app = existing_store(settings.store)
-    _on_run(app, run_id, lambda run: run.delete())
+    on_run(app, run_id, lambda run: run.delete())
     output.emit({"id": run_id, "deleted": True})
     output.say(f"Run {run_id} is deleted.")
     return ExitCode.COMPLETED

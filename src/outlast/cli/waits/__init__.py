@@ -1,0 +1,1 @@
+"""What runs wait for: listing it, and answering it. Layer: cli."""
