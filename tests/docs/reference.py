@@ -29,6 +29,7 @@ CLASSES: dict[str, tuple[str, ...]] = {
             "start",
             "get_run",
             "runs",
+            "waits",
             "prune",
             "workers",
             "queues",
@@ -48,7 +49,19 @@ CLASSES: dict[str, tuple[str, ...]] = {
     "Workflow": ("fn", "version", "plan"),
     "Context": (
         *("run_id", "uid", "workflow", "user", "attributes", "evicting", "get_run", "now", "uuid", "random", "patched"),
-        *("do", "call", "map", "sleep", "sleep_until", "milestone", "set_state", "state"),
+        *(
+            "do",
+            "call",
+            "map",
+            "sleep",
+            "sleep_until",
+            "wait_for",
+            "suspend",
+            "approval",
+            "milestone",
+            "set_state",
+            "state",
+        ),
     ),
     "Run": (
         *(
@@ -60,6 +73,8 @@ CLASSES: dict[str, tuple[str, ...]] = {
             "events",
             "cancel",
             "resume",
+            "signal",
+            "approve",
             "retry",
             "fork",
             "delete",
@@ -79,6 +94,7 @@ RECORDS = (
         "StepSummary",
         "AttemptInfo",
     ),
+    *("User", "Decided", "AuditRecord", "WaitInfo", "WaitPage"),
     *("TimelineItem", "RunSnapshot", "RunSummary", "RunPage", "WorkerInfo", "QueueInfo", "WorkflowInfo", "WorkSummary"),
 )
 FUNCTIONS = ("current_step", "exponential", "fixed")

@@ -61,6 +61,12 @@ async def body(ctx: Context, order: int) -> str:
     await ctx.do("name", lambda: 3, retires=1)  # E
     await ctx.call(charge, {"order": 1})  # E
     result: int = await ctx.call("charge", {"order": 1}, returns=str)  # E
+    paid: int = await ctx.wait_for("paid", str)  # E
+    await ctx.wait_for("paid", str, timout=3)  # E
+    await ctx.suspend()  # E
+    await ctx.approval("ship it?", bool, approvers="anybody")  # E
+    print((await ctx.approval("ship it?", bool, expires=3)).value)  # E  # it may have expired
+    answer: str = (await ctx.approval("ship it?", bool)).value  # E
     await ctx.sleep([3])  # E
     await ctx.sleep_until("tomorrow")  # E
     ctx.run_id = "x"  # E
@@ -69,7 +75,7 @@ async def body(ctx: Context, order: int) -> str:
     await body("x")  # E
     async with asyncio.TaskGroup() as group:
         task: asyncio.Task[int] = group.create_task(pack("a"))  # E
-    print(number, text, result, task, current_step().run)  # E
+    print(number, paid, answer, text, result, task, current_step().run)  # E
     return ""
 
 
@@ -79,6 +85,10 @@ async def main() -> None:
     run = await app.start(body, 3)
     output: int = await run.result()  # E
     await app.start(body, 3, id=3)  # E
+    await app.start(body, 3, timeout=[3])  # E
+    await run.approve("ship it?", True, by="bob")  # E
+    await run.approve("ship it?", True)  # E
+    await run.signal(3)  # E
     await app.start(body, 3, idd="a")  # E
     other: Run[int] = await app.start(body, 3)  # E
     app.include("billing")  # E

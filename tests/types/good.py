@@ -11,7 +11,10 @@ from typing import Any, TypedDict, assert_type
 from uuid import UUID
 
 from outlast import (
+    AuditRecord,
     Context,
+    Decided,
+    Expired,
     FailedStep,
     Module,
     NonRetryable,
@@ -23,13 +26,19 @@ from outlast import (
     Step,
     StepFailed,
     StepInfo,
+    User,
     Workflow,
     current_step,
     exponential,
     fixed,
 )
 
-app = Outlast("memory://")
+
+async def keep(record: AuditRecord) -> None:
+    print(record.verdict, record.by.id)
+
+
+app = Outlast("memory://", audit=keep)
 billing = Module("billing")
 app.include(billing)
 
@@ -115,6 +124,18 @@ async def fulfil(ctx: Context, order: Order) -> list[str]:
     assert_type(await ctx.map(lambda text: note(text, loud=True), ["a"]), list[int])
     assert_type(await ctx.call("billing:x", {"a": 1, "b": "b"}, returns=bytes, retries=1), bytes)
     assert_type(await ctx.call("billing:x", {"a": 1}, returns=int | None), int | None)
+    assert_type(await ctx.wait_for("paid", Point, timeout="3d"), Point)
+    assert_type(await ctx.wait_for("paid", int | None), int | None)
+    assert_type(await ctx.wait_for("paid"), Any)
+    await ctx.suspend("stock is low")
+    assert_type(await ctx.approval("ship it?", Point), Decided[Point])
+    decision = await ctx.approval("ship it?", Order, expires="3d", approvers="not-initiator", scope="ship", key="ship")
+    assert_type(decision, Decided[Order] | Expired)
+    if isinstance(decision, Decided):
+        assert_type(decision.value, Order)
+        assert_type(decision.by, User)
+        assert_type(decision.at, datetime)
+    assert_type(await ctx.approval("ship it?", expires=60), Decided[Any] | Expired)
     await ctx.sleep("1h")
     await ctx.sleep(timedelta(days=1))
     await ctx.sleep_until(ctx.now() + timedelta(days=1))
@@ -134,9 +155,14 @@ async def fulfil(ctx: Context, order: Order) -> list[str]:
 async def main() -> None:
     async with app, app.worker(concurrency=10):
         run = await app.start(fulfil, Order("1", [], 2), id="A-17", user="ada", attributes={"region": "eu"})
+        await app.start(child, 3, timeout="3d")
         assert_type(run, Run[list[str]])
         assert_type(await run.result(60), list[str])
         assert_type(await run.status(), RunInfo)
+        await run.signal("paid", {"x": 1}, key="evt_9")
+        await run.resume("stock is low")
+        assert_type(await run.approve("ship it?", {"x": 1}, by=User("bob", ["ship"])), Decided[Any])
+        assert_type([wait.run_id for wait in await app.waits(kind="approval")], list[str])
         assert_type(await (await app.start(child, 3, "tag")).result(), int)
         try:
             assert_type(await app.get_run("A-18"), Run[Any])
