@@ -122,7 +122,7 @@ def make_module(plans: dict[str, Plan]) -> Module:
 
 
 @given(graphs(), st.lists(st.integers(0, 20), max_size=20))
-@settings(max_examples=120)
+@settings(max_examples=80)
 def test_any_graph_does_what_a_small_interpreter_says(plans: dict[str, Plan], picks: list[int]) -> None:
     """The same steps with the same input and results, whichever of them ends first; and again on replay."""
     asyncio.run(_compare(plans, picks))

@@ -21,7 +21,7 @@ from outlast.authoring.graph.refs import Ref, to_data
 from outlast.authoring.step import Step
 from outlast.authoring.workflow import Workflow
 from outlast.core.durations import Duration, format_duration, parse_duration
-from outlast.core.graph.definition import GraphDefinition, Mode
+from outlast.core.graph.definition import After, GraphDefinition, Mode
 from outlast.core.graph.problems import graph_error, shorten
 from outlast.core.graph.reading import read_data, write_json
 from outlast.core.retry import Exponential, Fixed
@@ -39,7 +39,7 @@ class NodeOptions(TypedDict, total=False):
     """What decides between the keys of `next`: `ref.output.verdict`. Without it the result itself."""
     on_error: str
     """The node that is told, once, when this one has failed for good."""
-    after_error: str
+    after_error: After
     """`"fail"` (the default): the run fails then. `"continue"`: it goes on at `next`, by the key `error` if it has."""
     for_each: Ref | str | Sequence[Any]
     """A list, or a reference to one: the node is done for each item. `ref.item` is the item, `ref.index` its number."""
