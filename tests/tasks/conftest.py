@@ -7,13 +7,18 @@ from pathlib import Path
 
 import pytest
 
+from tests import postgres_schemas
 from tests.tasks.flows import flows, gates
 from tests.tasks.world import Elsewhere, World
 
 
-@pytest.fixture(params=["memory", "sqlite"])
-def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
-    return f"memory://{tmp_path}" if request.param == "memory" else f"sqlite:///{tmp_path}/store.db"
+@pytest.fixture(params=["memory", "sqlite", "postgres"])
+async def url(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[str]:
+    if request.param == "postgres":
+        yield postgres_schemas.shared_url()
+        await postgres_schemas.empty_schema()
+    else:
+        yield f"memory://{tmp_path}" if request.param == "memory" else f"sqlite:///{tmp_path}/store.db"
 
 
 @pytest.fixture

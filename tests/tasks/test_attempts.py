@@ -27,6 +27,7 @@ CASES: dict[str, tuple[str, str, dict[str, Any], int]] = {
 
 
 # SPEC S2, S3, S4
+@pytest.mark.parametrize("url", ["memory"], indirect=True)
 @pytest.mark.parametrize("case", CASES)
 async def test_as_many_attempts_on_a_queue_as_with_the_run(home: Elsewhere, gpu: Elsewhere, case: str):
     """The same step, the same error, the same options: the same number of executions, and the same error in the end."""
@@ -57,6 +58,7 @@ async def test_numbers_of_attempts_go_on_over_a_retry(home: Elsewhere, gpu: Else
 
 
 # SPEC P7
+@pytest.mark.parametrize("url", ["memory", "sqlite"], indirect=True)
 @pytest.mark.parametrize("max_hot", [0, 1])
 async def test_evicted_runs_take_outcomes(world: World, gpu: Elsewhere, max_hot: int):
     """A run whose body was dropped, replayed after every event or parked for others, has its queued steps' outcomes."""

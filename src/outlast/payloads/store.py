@@ -31,6 +31,7 @@ if TYPE_CHECKING:
         Sent,
         Store,
         TaskOutcome,
+        TaskRow,
         WaitQuery,
         WaitRow,
     )
@@ -142,6 +143,29 @@ class _SealedStore:
             claimed.append(msgspec.structs.replace(task, arguments=arguments))
         return claimed
 
+    async def renew_tasks(
+        self, worker_id: str, held: Sequence[tuple[str, str, int, bytes]], lease_us: int
+    ) -> list[tuple[str, str, int]]:
+        seal = self._payloads.seal
+        sealed = [
+            (uid, key, attempt, seal(uid, progress, _of_progress(key)) if progress else progress)
+            for uid, key, attempt, progress in held
+        ]
+        return await self._store.renew_tasks(worker_id, sealed, lease_us)
+
+    async def list_tasks(self, uid: str) -> list[TaskRow]:
+        """Progress that cannot be read here is left out."""
+        return [self._open_task(uid, row) for row in await self._store.list_tasks(uid)]
+
+    def _open_task(self, uid: str, row: TaskRow) -> TaskRow:
+        if not row.progress:
+            return row
+        try:
+            progress = self._payloads.open(uid, row.progress, _of_progress(row.key))
+        except PayloadUnreadable:
+            progress = b""
+        return msgspec.structs.replace(row, progress=progress)
+
     async def complete_tasks(self, worker_id: str, outcomes: Sequence[TaskOutcome]) -> list[bool]:
         place = _of_message(TASK_MESSAGE)
         sealed = [
@@ -168,3 +192,7 @@ def _of_wait(key: str) -> bytes:
 
 def _of_task(key: str) -> bytes:
     return b"arguments of a task\0" + key.encode()
+
+
+def _of_progress(key: str) -> bytes:
+    return b"progress of a task\0" + key.encode()
