@@ -64,9 +64,11 @@ def is_news(progress: Progress) -> bool:
 
 async def _land_quickly(link: Link, worker: str | None, batch: Sequence[Progress]) -> bool:
     """Take the batch at its word. False: not all of it has landed; of one statement, maybe a part."""
-    if worker is not None and all(progress.effects is None for progress in batch):
-        return await _insert_entries(link, worker, batch) == len(batch)
     try:
+        if worker is not None and all(progress.effects is None for progress in batch):
+            if len(batch) == 1:
+                return await _insert_entry(link, worker, batch[0]) == 1
+            return await _insert_entries(link, worker, batch) == len(batch)
         if all(_is_plain_start(progress) for progress in batch):
             return await start_runs(link, worker, batch) == len(batch)
         async with link.transaction():
@@ -95,6 +97,19 @@ def _is_plain_start(progress: Progress) -> bool:
         or effects.waits_opened
         or effects.waits_closed
         or effects.row is not None
+    )
+
+
+async def _insert_entry(link: Link, worker: str, entry: Progress) -> int:
+    return await link.run(
+        _sql["insert_entry"],
+        worker=worker,
+        uid=entry.uid,
+        seq=entry.seq,
+        at=entry.at,
+        mark=entry.mark,
+        prev=entry.prev,
+        events=entry.events,
     )
 
 

@@ -1,6 +1,7 @@
 -- name: insert_entries
--- Add entries where the position is free and the mark before it is as their writer knew. A worker that lost its lease
--- adds nothing; a client has none. The mark is asked for entry by entry, so no statistics can make a join of it.
+-- Add entries where the mark before them is as their writer knew. A worker that lost its lease adds nothing; a client
+-- has none. A position that is taken breaks a constraint, and then nothing happens (`on conflict` would cost as much
+-- again as the insert). The mark is asked for entry by entry, so no statistics can make a join of it.
 -- Locks: the worker's row, then journals, ascending.
 with fence as (
   select id from outlast.workers where id = :worker::text and dead_at is null for key share
@@ -11,8 +12,14 @@ from unnest(:uid::text[], :seq::int[], :at::bigint[], :mark::bigint[], :prev::bi
   as b (uid, seq, at, mark, prev, events)
 where (:worker::text is null or exists (select 1 from fence))
   and b.prev = (select j.mark from outlast.journal j where j.run_uid = b.uid and j.seq = b.seq - 1)
-order by b.uid collate "C"
-on conflict (run_uid, seq) do nothing;
+order by b.uid collate "C";
+
+-- name: insert_entry
+-- As `insert_entries`, for one of a worker: a lone run waits for each of its steps.
+insert into outlast.journal (run_uid, seq, at, writer, mark, events)
+select :uid::text, :seq::int, :at::bigint, me.id, :mark::bigint, :events::bytea
+from (select id from outlast.workers where id = :worker::text and dead_at is null for key share) me
+where :prev::bigint = (select j.mark from outlast.journal j where j.run_uid = :uid::text and j.seq = :seq::int - 1);
 
 -- name: fetch_marks
 -- The marks that stand at these positions of journals.
