@@ -7,7 +7,7 @@ import click
 from outlast.cli.exits import ExitCode
 from outlast.cli.options import Settings, shared_options
 from outlast.cli.stopping import run_briefly
-from outlast.cli.store_choice import choose_shared_url, sqlite_settings
+from outlast.cli.store_choice import choose_shared_url, postgres_settings, sqlite_settings, without_password
 from outlast.stores.open import open_store
 
 __all__ = ["migrate"]
@@ -23,8 +23,12 @@ def migrate(settings: Settings) -> ExitCode:
     """
     output = settings.output()
     url = choose_shared_url(settings.store)
-    file = sqlite_settings(url)
+    file, server = sqlite_settings(url), postgres_settings(url)
     is_new = file is not None and not file.path.exists()
+    if server is not None:
+        from outlast.stores.postgres.inspection import has_schema
+
+        is_new = not run_briefly(lambda: has_schema(server))
 
     async def open_and_close() -> None:
         store = open_store(url)
@@ -32,6 +36,7 @@ def migrate(settings: Settings) -> ExitCode:
         await store.close()
 
     run_briefly(open_and_close)
-    output.emit({"store": url, "created": is_new})
-    output.say(f"{url} is {'made' if is_new else 'up to date'}.")
+    shown = without_password(url)
+    output.emit({"store": shown, "created": is_new})
+    output.say(f"{shown} is {'made' if is_new else 'up to date'}.")
     return ExitCode.COMPLETED

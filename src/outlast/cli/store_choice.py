@@ -6,15 +6,29 @@ What always holds: a command that only looks or steers never makes a store: a wr
 from __future__ import annotations
 
 import os
+from typing import TYPE_CHECKING
 
 from outlast.app import DEFAULT_URL, Outlast
 from outlast.cli.exits import CommandError, ExitCode
 from outlast.cli.target import Target
 from outlast.payloads import Compress, Encrypt
 from outlast.payloads.encryption import KEYS_VARIABLE
+from outlast.stores.open import open_store, without_password
 from outlast.stores.sqlite.connection import Settings, parse_url
 
-__all__ = ["app_on", "choose_shared_url", "choose_url", "existing_store", "on_store", "sqlite_settings"]
+if TYPE_CHECKING:
+    from outlast.stores.postgres.settings import Settings as PostgresSettings
+
+__all__ = [
+    "app_on",
+    "choose_shared_url",
+    "choose_url",
+    "existing_store",
+    "on_store",
+    "postgres_settings",
+    "sqlite_settings",
+    "without_password",
+]
 
 
 def choose_url(given: str | None) -> str:
@@ -52,14 +66,39 @@ def existing_store(given: str | None) -> Outlast:
 
     Raises CommandError where there is no store."""
     url = choose_shared_url(given)
-    settings = sqlite_settings(url)
-    if settings is not None and not settings.path.exists():
+    missing = _find_missing(url)
+    if missing is not None:
         todo = "Name the right one with --store or $OUTLAST_URL; `outlast run`, `worker` or `migrate` makes one."
-        raise CommandError("STORE_NOT_FOUND", "There is no store yet", f"{url}, the file {settings.path}", todo)
+        raise CommandError("STORE_NOT_FOUND", "There is no store yet", f"{without_password(url)}, {missing}", todo)
     return Outlast(url, codecs=(Compress(), Encrypt.from_env()) if os.environ.get(KEYS_VARIABLE) else ())
+
+
+def _find_missing(url: str) -> str | None:
+    """What would have to be there for a store to be; None: it is."""
+    file, server = sqlite_settings(url), postgres_settings(url)
+    if file is not None and not file.path.exists():
+        return f"the file {file.path}"
+    if server is not None:
+        from outlast.stores.postgres.inspection import has_schema
+
+        if not asyncio.run(has_schema(server)):
+            return f"the schema {server.schema}"
+    return None
 
 
 def sqlite_settings(url: str) -> Settings | None:
     """Where an SQLite store's file is, and how it is set; None for others. Raises InvalidSetting for a wrong URL."""
     scheme, _, rest = url.partition("://")
     return parse_url(f"sqlite://{rest}") if scheme.lower() == "sqlite" else None
+
+
+def postgres_settings(url: str) -> PostgresSettings | None:
+    """Where a PostgreSQL store is, and how it is set; None for others. Raises InvalidSetting for a wrong URL, and
+    ExtraMissing when its driver is not installed."""
+    scheme, _, rest = url.partition("://")
+    if scheme.lower() not in {"postgresql", "postgres"}:
+        return None
+    open_store(url)  # says what is missing
+    from outlast.stores.postgres.settings import parse_url as parse
+
+    return parse(f"postgresql://{rest}")

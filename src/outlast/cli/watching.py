@@ -25,6 +25,7 @@ from outlast.core.states import RunStatus
 from outlast.core.timeline import Kind
 from outlast.engine.worker import Worker
 from outlast.run import Run, RunInfo, TimelineItem
+from outlast.stores.open import without_password
 
 __all__ = ["Watch", "command_line", "stop_steps", "work_run"]
 
@@ -225,5 +226,6 @@ def _tell_suspension(output: Output, info: RunInfo, url: str, suspension: Timeli
 
 def command_line(*words: str, url: str) -> str:
     """A command for people to copy; with `--store` where the default would be another one."""
-    more = () if url == DEFAULT_URL or "@" in url else ("--store", url)  # a URL with a password is not repeated
+    is_told = url == DEFAULT_URL or url != without_password(url)  # one with a password is not repeated
+    more = () if is_told else ("--store", url)
     return shlex.join(("outlast", *words, *more))

@@ -5,11 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from outlast.errors import ExtraMissing, InvalidSetting
+from outlast.stores.urls import without_password
 
 if TYPE_CHECKING:
     from outlast.stores.store import Store
 
-__all__ = ["open_store"]
+__all__ = ["open_store", "without_password"]
 
 _SCHEMES = "sqlite:///path.db, postgresql://user@host/database or memory://"
 
@@ -45,4 +46,4 @@ def open_store(url: str) -> Store:
                 raise ExtraMissing("A PostgreSQL store", "postgres") from error
             return PostgresStore(f"postgresql://{rest}")
         case _:
-            raise InvalidSetting("store URL", url, _SCHEMES)
+            raise InvalidSetting("store URL", without_password(url), _SCHEMES)

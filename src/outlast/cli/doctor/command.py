@@ -1,6 +1,7 @@
 """The command: runs the checks, and fails if one found something wrong. Layer: cli.
 
-The checks of the file come first, and write nothing: they work, and say why, where the store itself cannot be opened.
+The checks of the file or the server come first, and write nothing: they work, and say why, where the store itself
+cannot be opened.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from outlast.cli.exits import ExitCode
 from outlast.cli.options import Settings, shared_options
 from outlast.cli.output import STYLES, Output
 from outlast.cli.stopping import run_briefly
-from outlast.cli.store_choice import choose_shared_url, sqlite_settings
+from outlast.cli.store_choice import choose_shared_url, postgres_settings, sqlite_settings, without_password
 
 __all__ = ["doctor"]
 
@@ -32,10 +33,15 @@ def doctor(settings: Settings) -> ExitCode:
     may_open = True
     if (file := sqlite_settings(url)) is not None:
         findings, may_open = check_file(file)
+    elif (server := postgres_settings(url)) is not None:
+        from outlast.cli.doctor.postgres_server import check_server
+
+        findings, may_open = run_briefly(lambda: check_server(server))
     if may_open:
         findings += run_briefly(lambda: check_store(url))
-    output.emit({"store": url, "findings": findings})
-    _tell(output, url, findings)
+    shown = without_password(url)
+    output.emit({"store": shown, "findings": findings})
+    _tell(output, shown, findings)
     is_wrong = any(finding.level is Level.WRONG for finding in findings)
     return ExitCode.FAILED if is_wrong else ExitCode.COMPLETED
 

@@ -27,7 +27,7 @@ from outlast.cli.options import Settings, shared_options
 from outlast.cli.output import Output
 from outlast.cli.serving.server import Api, listen, require_server, run_server, url_of
 from outlast.cli.stopping import Stopping, run_stoppable
-from outlast.cli.store_choice import app_on
+from outlast.cli.store_choice import app_on, without_password
 from outlast.cli.target import load_app
 from outlast.cli.watching import stop_steps
 from outlast.http.sites import LOOPBACK, is_loopback
@@ -87,9 +87,9 @@ async def _work(app: Outlast, options: dict[str, Any], output: Output, stopping:
 
         def ready() -> None:
             stopping.is_opening = False
-            output.emit({"event": "ready", "url": url, "pid": os.getpid(), "store": app.url})
+            output.emit({"event": "ready", "url": url, "pid": os.getpid(), "store": without_password(app.url)})
             names = ", ".join(workflow.name for workflow in app.iter_workflows()) or "no workflows"
-            output.say(f"ready: {url}/ works and serves {names}, store {app.url}")
+            output.say(f"ready: {url}/ works and serves {names}, store {without_password(app.url)}")
 
         async with app.worker(grace=GRACE) as worker:
             stopping.hurry = lambda: stop_steps(worker)

@@ -19,7 +19,7 @@ from outlast.cli.options import Settings, shared_options
 from outlast.cli.output import Output
 from outlast.cli.serving.server import Api, listen, require_server, run_server, url_of
 from outlast.cli.stopping import Stopping, run_stoppable
-from outlast.cli.store_choice import app_on
+from outlast.cli.store_choice import app_on, without_password
 from outlast.cli.target import load_app, load_function
 
 __all__ = ["serve"]
@@ -70,8 +70,10 @@ async def _serve(app: Outlast, api: Api, options: dict[str, Any], output: Output
         def ready() -> None:
             stopping.is_opening = False
             stopping.hurry = main.cancel  # type: ignore[assignment]
-            output.emit({"event": "ready", "url": url, "store": app.url})
-            output.say(f"ready: {url}/ serves {', '.join(_names(app)) or 'no workflows'}, store {app.url}")
+            output.emit({"event": "ready", "url": url, "store": without_password(app.url)})
+            output.say(
+                f"ready: {url}/ serves {', '.join(_names(app)) or 'no workflows'}, store {without_password(app.url)}"
+            )
 
         try:
             async with app:

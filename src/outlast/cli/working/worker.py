@@ -16,7 +16,7 @@ from outlast.cli.logs import log_level_option, set_up_logging
 from outlast.cli.options import Settings, read_duration, shared_options
 from outlast.cli.output import Output
 from outlast.cli.stopping import Stopping, run_stoppable
-from outlast.cli.store_choice import app_on
+from outlast.cli.store_choice import app_on, without_password
 from outlast.cli.target import add_graph, load_app
 from outlast.cli.watching import stop_steps
 from outlast.cli.working.processes import look_after
@@ -136,14 +136,16 @@ def _tell_ready(app: Outlast, output: Output, worker: Worker) -> None:
             "event": "ready",
             "worker": worker.id,
             "pid": os.getpid(),
-            "store": app.url,
+            "store": without_password(app.url),
             "queues": queues,
             "functions": app.functions(),
         }
     )
     known = f"{len(workflows)} workflow{'s' if len(workflows) != 1 else ''}"
     served = f"queue{'s' if len(queues) != 1 else ''} {', '.join(queues)}"
-    output.say(f"ready: worker {worker.id} (pid {os.getpid()}) serves {served} with {known}, store {app.url}")
+    output.say(
+        f"ready: worker {worker.id} (pid {os.getpid()}) serves {served} with {known}, store {without_password(app.url)}"
+    )
 
 
 def _tell_draining(output: Output, worker: Worker, grace: str) -> None:

@@ -23,9 +23,10 @@ if TYPE_CHECKING:
     from outlast.stores.postgres.settings import Settings
     from outlast.stores.sql_files import Migration
 
-__all__ = ["is_up_to_date", "known_migrations", "migrate"]
+__all__ = ["OLDEST_VERSION", "is_up_to_date", "known_migrations", "migrate"]
 
-_OLDEST = 130000  # PostgreSQL 13
+OLDEST_VERSION = 130000
+"""PostgreSQL 13."""
 
 _TABLE = """
 create schema if not exists outlast.;
@@ -90,7 +91,7 @@ async def _find_pending(link: Link) -> Sequence[Migration]:
     """What is to be applied."""
     settings = link.settings
     [server] = await link.fetch_text(_LOOK, f'"{settings.schema}"')
-    if server["version"] < _OLDEST:
+    if server["version"] < OLDEST_VERSION:
         raise InvalidSetting("PostgreSQL server", server["told"], "version 13 or newer")
     if server["encoding"] != "UTF8":
         raise InvalidSetting("encoding of the database", server["encoding"], "UTF8")

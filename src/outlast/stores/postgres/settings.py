@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from urllib.parse import parse_qsl, urlencode
 
 from outlast.errors import InvalidSetting
+from outlast.stores.urls import without_password
 
 __all__ = ["Role", "Settings", "parse_url"]
 
@@ -109,7 +110,7 @@ def parse_url(url: str) -> Settings:
     try:
         options = parse_qsl(query, keep_blank_values=True, strict_parsing=bool(query))
     except ValueError as error:
-        raise InvalidSetting("store URL", _without_password(url), f"options like ?{_OPTIONS}") from error
+        raise InvalidSetting("store URL", without_password(url), f"options like ?{_OPTIONS}") from error
     ours: dict[str, object] = {}
     theirs: list[tuple[str, str]] = []
     for name, value in options:
@@ -126,20 +127,10 @@ def parse_url(url: str) -> Settings:
         else:
             theirs.append((name, value))
     dsn = f"postgresql://{location}{'?' if theirs else ''}{urlencode(theirs)}"
-    return Settings(_without_password(url), dsn, **ours)  # type: ignore[arg-type]
+    return Settings(without_password(url), dsn, **ours)  # type: ignore[arg-type]
 
 
 def _parse_schema(value: str) -> str:
     if not _SCHEMA.fullmatch(value) or value.startswith("pg_"):
         raise InvalidSetting("schema of the store URL", value, "letters, digits and _, at most 41 of them")
     return value
-
-
-def _without_password(url: str) -> str:
-    """As it may be shown."""
-    scheme, separator, rest = url.partition("://")
-    location, question, query = rest.partition("?")
-    place, slash, path = location.partition("/")
-    user, at, hosts = place.rpartition("@")
-    kept = "&".join(each for each in query.split("&") if not each.lower().startswith("password="))
-    return f"{scheme}{separator}{user.partition(':')[0]}{at}{hosts}{slash}{path}{question if kept else ''}{kept}"

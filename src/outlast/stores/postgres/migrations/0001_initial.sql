@@ -134,3 +134,69 @@ create index waits_name on outlast.waits (name, opened_at, run_uid, key);
 create table outlast.deleted (
   uid text collate "C" primary key
 );
+
+-- --- for people who ask in SQL ---------------------------------------------------------------------------------------
+
+create function outlast.to_time(us bigint) returns timestamptz language sql immutable parallel safe
+as 'select to_timestamp(us / 1000000.0)';
+
+-- JSON as it was stored. The character NUL, which PostgreSQL's texts cannot hold, is shown as U+FFFD.
+create function outlast.to_json(bytes bytea) returns jsonb language sql immutable parallel safe
+as $$ select replace(convert_from(bytes, 'UTF8'), '\u0000', '\ufffd')::jsonb $$;
+
+-- Runs, with instants as times. A hot run's row is as its owner took it: what it does now is in its journal.
+create view outlast.runs_v as
+select
+  r.uid, r.id, r.workflow, r.version, r.status, r.waiting_on, r.owner, r.queue, r.priority, r.parent, r.root,
+  r.user_id, r.recoveries, r.mail,
+  outlast.to_time(r.wake_at) as due_at, outlast.to_time(r.deadline) as deadline,
+  outlast.to_time(r.created_at) as created_at, outlast.to_time(r.started_at) as started_at,
+  outlast.to_time(r.updated_at) as updated_at, outlast.to_time(r.finished_at) as finished_at,
+  outlast.to_json(v.attributes) as attributes, v.trace, outlast.to_json(v.error) as error
+from outlast.runs r join outlast.run_values v on v.uid = r.uid;
+
+-- The events of journals, one row for each, in the order of (seq, place). An entry that begins with no [ was encrypted
+-- or compressed by a codec, and shows none.
+create view outlast.events_v as
+select
+  j.run_uid as uid, r.id, r.workflow, j.seq, e.place, e.event ->> 'event' as kind,
+  outlast.to_time(coalesce((e.event ->> 'at')::bigint, j.at)) as at,
+  e.event ->> 'key' as key, j.writer, e.event
+from outlast.journal j
+join outlast.runs r on r.uid = j.run_uid
+cross join lateral jsonb_array_elements(
+  case when substring(j.events from 1 for 1) = '[' then outlast.to_json(j.events) else '[]' end
+) with ordinality as e (event, place);
+
+-- Steps of runs, each as its last event left it. (After a retry of a failed run `outlast show` knows more: which steps
+-- are begun anew.)
+create view outlast.steps_v as
+select
+  e.uid, e.id, e.workflow, e.key,
+  (array_agg(e.event ->> 'function' order by e.seq desc, e.place desc)
+    filter (where e.kind in ('StepStarted', 'StepReused')))[1] as function,
+  (array_agg(
+    case e.kind
+      when 'StepStarted' then case e.event ->> 'attempt' when '0' then 'pending' else 'started' end
+      when 'AttemptStarted' then 'started'
+      when 'StepLost' then 'retrying'
+      when 'StepCancelled' then 'cancelled'
+      when 'StepSettled' then 'cancelled'
+      when 'StepFailed' then case when e.event ? 'retry_at' then 'retrying' else 'failed' end
+      else 'succeeded'
+    end
+    order by e.seq desc, e.place desc
+  ))[1] as status,
+  max(coalesce((e.event ->> 'attempt')::integer, 1)) as attempts,
+  min(e.at) as started_at,
+  max(e.at) filter (where e.kind in ('StepSucceeded', 'StepFailed', 'StepCancelled')) as ended_at,
+  (array_agg(e.event -> 'value' order by e.seq desc, e.place desc)
+    filter (where e.kind = 'StepSucceeded'))[1] as result,
+  (array_agg(e.event -> 'error' order by e.seq desc, e.place desc)
+    filter (where e.kind = 'StepFailed'))[1] as error
+from outlast.events_v e
+where e.kind in (
+  'StepStarted', 'StepReused', 'AttemptStarted', 'StepLost', 'StepCancelled', 'StepSettled', 'StepFailed',
+  'StepSucceeded'
+)
+group by e.uid, e.id, e.workflow, e.key;
