@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from outlast.app import DEFAULT_URL, Outlast
 from outlast.cli.exits import CommandError, ExitCode
+from outlast.cli.stopping import run_briefly
 from outlast.cli.target import Target
 from outlast.payloads import Compress, Encrypt
 from outlast.payloads.encryption import KEYS_VARIABLE
@@ -81,7 +82,7 @@ def _find_missing(url: str) -> str | None:
     if server is not None:
         from outlast.stores.postgres.inspection import has_schema
 
-        if not asyncio.run(has_schema(server)):
+        if not run_briefly(lambda: has_schema(server)):
             return f"the schema {server.schema}"
     return None
 
