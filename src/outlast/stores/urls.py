@@ -9,7 +9,8 @@ def without_password(url: str) -> str:
     """The URL as people and logs may see it: a user's name stays, what proves it does not."""
     scheme, separator, rest = url.partition("://")
     location, question, query = rest.partition("?")
-    place, slash, path = location.partition("/")
-    user, at, hosts = place.rpartition("@")
+    user, at, place = location.rpartition("@")
+    if location.startswith("/"):  # a path, in which all of these may be
+        user, at, place = "", "", location
     kept = "&".join(each for each in query.split("&") if not each.lower().startswith("password="))
-    return f"{scheme}{separator}{user.partition(':')[0]}{at}{hosts}{slash}{path}{question if kept else ''}{kept}"
+    return f"{scheme}{separator}{user.partition(':')[0]}{at}{place}{question if kept else ''}{kept}"

@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
+import secrets
 from collections.abc import AsyncIterator, Awaitable, Callable
-from typing import Any
 
 import asyncpg
 import pytest
 
 from outlast.stores.postgres import PostgresStore
+from outlast.stores.postgres.settings import parse_url
 from tests.postgres_schemas import empty_schema, server_url, shared_url
 from tests.stores.contract.writing import HOUR, register
+from tests.stores.postgres.sessions import Session
+
+
+def schema_of(url: str) -> str:
+    """The schema of a store's URL."""
+    return parse_url(url).schema
 
 
 @pytest.fixture
@@ -48,12 +55,41 @@ async def worker(store: PostgresStore) -> str:
 
 
 @pytest.fixture
-async def connect() -> AsyncIterator[Callable[[], Awaitable[asyncpg.Connection[Any]]]]:
-    """Makes sessions beside the stores'."""
-    opened: list[asyncpg.Connection[Any]] = []
+async def other(store: PostgresStore) -> str:
+    """Another one."""
+    return await register(store, "worker-2", HOUR)
 
-    async def make() -> asyncpg.Connection[Any]:
-        connection = await asyncpg.connect(server_url())
+
+@pytest.fixture
+async def admin() -> AsyncIterator[Session]:
+    """A session that may do anything."""
+    connection = await asyncpg.connect(server_url())
+    yield connection
+    await connection.close()
+
+
+@pytest.fixture
+async def guest(admin: Session) -> AsyncIterator[str]:
+    """A role that may do little; its password is `guest`."""
+    name = f"outlast_test_{secrets.token_hex(4)}"
+    await admin.execute(f"create role {name} login password 'guest'")
+    yield name
+    await admin.execute(f"drop owned by {name}; drop role {name}")
+
+
+@pytest.fixture
+async def holder(connect: Callable[[], Awaitable[Session]]) -> Session:
+    """A session that holds locks."""
+    return await connect()
+
+
+@pytest.fixture
+async def connect(url: str) -> AsyncIterator[Callable[[], Awaitable[Session]]]:
+    """Makes sessions beside the stores'."""
+    opened: list[Session] = []
+
+    async def make() -> Session:
+        connection = await asyncpg.connect(server_url(), server_settings={"search_path": schema_of(url)})
         opened.append(connection)
         return connection
 

@@ -29,7 +29,7 @@ from tests.stores.contract.writing import (
     start,
 )
 from tests.stores.postgres.proxy import Proxy, proxy_to
-from tests.stores.postgres.sessions import blocked_by
+from tests.stores.postgres.sessions import wait_until_blocked
 
 BATCHES: dict[str, list[Progress]] = {
     "plain": [entry("r", 1), entry("s", 1)],
@@ -139,7 +139,7 @@ async def test_a_reaper_dies_half_way(store: PostgresStore, proxy, connect):
     await register(store, "zombie", HOUR)
     await own(store, "zombie", "r")
     session = await connect()
-    await session.execute(f'update "{store.schema}".workers set expires_at = 0')
+    await session.execute("update workers set expires_at = 0")
     broken.cut_before = b"commit\0"
     broken.is_down = True
     with pytest.raises(StoreUnavailable):
@@ -158,12 +158,11 @@ async def test_a_session_that_the_server_ends_in_a_commit(store: PostgresStore, 
     holder = await connect()
     transaction = holder.transaction()
     await transaction.start()
-    await holder.execute(f'select 1 from "{store.schema}".runs where uid = $1 for update', "s")
+    await holder.execute("select 1 from runs where uid = $1 for update", "s")
     batch = [entry("r", 1, sends=(send_to("s"),))]
     committing = asyncio.create_task(store.commit(worker, batch))
-    while not (waiting := await blocked_by(holder)):
-        await asyncio.sleep(0.01)
-    await holder.fetch("select pg_terminate_backend($1)", waiting[0])
+    [waiting] = await wait_until_blocked(holder)
+    await holder.fetch("select pg_terminate_backend($1)", waiting)
     with pytest.raises(StoreUnavailable):
         await committing
     await transaction.rollback()

@@ -68,8 +68,8 @@ class Settings:
         """What is set in a session of this role, in PostgreSQL's words; times in ms.
 
         `on`, also where the server's default is `off`: an answered commit is on disk. `read committed`: another default
-        raises serialization failures that no statement here needs. Sequential scans and merge joins are discouraged
-        because plans are kept: one made while a table was small would walk it for minutes when it has grown."""
+        raises serialization failures that no statement here needs. All but seeks in an index is discouraged because
+        plans are kept: one made while a table was small would walk it for minutes when it has grown."""
         limit = str(round(self.patience_of(role) * 1000))
         session = {
             "application_name": "outlast",
@@ -81,7 +81,10 @@ class Settings:
             "jit": "off",
         }
         if role is Role.WORK:
-            session |= {"plan_cache_mode": "force_generic_plan", "enable_seqscan": "off", "enable_mergejoin": "off"}
+            session |= {"plan_cache_mode": "force_generic_plan"}
+            session |= dict.fromkeys(
+                ("enable_seqscan", "enable_bitmapscan", "enable_mergejoin", "enable_hashjoin"), "off"
+            )
         return session
 
     def startup(self, role: Role) -> dict[str, str]:

@@ -53,7 +53,7 @@ create table outlast.runs (
 create unique index runs_holder on outlast.runs (id) where holds;
 -- What is due, now or later, and nothing else: runs that wait for a message, are owned or have ended are not in it.
 create index runs_due on outlast.runs (queue, priority, wake_at) where wake_at is not null;
-create index runs_owner on outlast.runs (owner) where owner is not null;
+create index runs_owner on outlast.runs (owner, uid) where owner is not null;
 -- A hash: what a run waits for may be longer than a B-tree's entries can be.
 create index runs_suspended on outlast.runs using hash (waiting_on) where status = 'suspended';
 create index runs_finished on outlast.runs (finished_at) where finished_at is not null;
@@ -114,7 +114,7 @@ create table outlast.tasks (
   primary key (run_uid, key)
 ) with (fillfactor = 70, autovacuum_vacuum_scale_factor = 0.01, autovacuum_vacuum_threshold = 1000);
 create index tasks_due on outlast.tasks (queue, priority, due_at) where owner is null and not stop;
-create index tasks_owner on outlast.tasks (owner) where owner is not null;
+create index tasks_owner on outlast.tasks (owner, stop) where owner is not null;
 create index tasks_lease on outlast.tasks (lease_expires_at) where owner is not null;
 
 create table outlast.waits (

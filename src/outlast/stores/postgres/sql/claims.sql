@@ -1,7 +1,8 @@
 -- name: claim_runs
 -- Give due runs to a worker, under a new epoch: by priority and the time they are due; or by the latter alone. Each
 -- level of each queue gives candidates from the head of its index, so neither a backlog nor sleeping runs are walked or
--- sorted; there are more of them than are wanted, for peers may hold the first. No row: the worker lost its lease.
+-- sorted; there are more of them than are wanted, for peers may hold the first. What is asked of a candidate's row when
+-- it is locked is put so that no index but the key can answer. No row: the worker lost its lease.
 -- Locks: the worker's row, then runs that nobody else holds.
 with me as (
   select id from outlast.workers where id = :worker::text and dead_at is null for key share
@@ -19,7 +20,7 @@ with me as (
 ), due as materialized (
   select r.uid, r.wake_at, r.priority
   from candidates c join outlast.runs r on r.uid = c.uid
-  where r.owner is null and r.wake_at <= c.now and not :deploy::text = any (r.unfit)
+  where coalesce(r.owner is null and r.wake_at <= c.now and not :deploy::text = any (r.unfit), false)
   order by case when :oldest_first::boolean then 0 else c.priority end, c.wake_at, c.uid
   limit :limit::bigint for no key update of r skip locked
 ), taken as (
@@ -54,7 +55,9 @@ with me as (
 ), due as materialized (
   select t.run_uid, t.key, t.due_at, t.priority
   from candidates c join outlast.tasks t on t.run_uid = c.run_uid and t.key = c.key
-  where t.owner is null and not t.stop and t.due_at <= c.now and t.function = any (:functions::text[])
+  where coalesce(
+    t.owner is null and not t.stop and t.due_at <= c.now and t.function = any (:functions::text[]), false
+  )
   order by case when :oldest_first::boolean then 0 else c.priority end, c.due_at, c.run_uid, c.key
   limit :limit::bigint for update of t skip locked
 ), taken as (
@@ -108,5 +111,7 @@ select
   ) as tasks,
   exists (select 1 from outlast.tasks t where t.owner = :worker::text and t.stop) as stopped,
   exists (select 1 from outlast.workers w where w.dead_at is not null or w.expires_at <= clock.now) as dead,
-  exists (select 1 from outlast.tasks t where t.owner is not null and t.lease_expires_at <= clock.now) as lapsed
+  coalesce((
+    select t.lease_expires_at from outlast.tasks t where t.owner is not null order by t.lease_expires_at limit 1
+  ) <= clock.now, false) as lapsed
 from clock;

@@ -95,10 +95,14 @@ select uid, epoch from outlast.runs where owner = :worker::text;
 -- Make a page of suspended runs due that lack what this deploy may have.
 update outlast.runs r set wake_at = outlast.now_us()
 from (
-  select uid from outlast.runs
-  where status = 'suspended' and waiting_on = any (:waiting_on::text[])
-    and owner is null and not :deploy::text = any (unfit)
-    and (wake_at is null or wake_at > (select outlast.now_us()))
-  limit :limit::bigint for no key update skip locked
+  select s.uid
+  from unnest(:waiting_on::text[]) as w (code) cross join lateral (
+    select r.uid from outlast.runs r
+    where r.status = 'suspended' and r.waiting_on = w.code
+      and r.owner is null and not :deploy::text = any (r.unfit)
+      and (r.wake_at is null or r.wake_at > (select outlast.now_us()))
+    limit :limit::bigint for no key update skip locked
+  ) s
+  limit :limit::bigint
 ) due
 where r.uid = due.uid;

@@ -64,8 +64,8 @@ with b as materialized (
   select r.uid from outlast.runs r where r.uid = any (:uid::text[]) order by r.uid for no key update
 ), done as (
   delete from outlast.tasks t using b
-  where t.run_uid = b.uid and t.key = b.key and t.attempt = b.attempt and t.owner = :worker::text
-    and (b.uid in (select run.uid from run)) is true
+  where t.run_uid = b.uid and t.key = b.key and t.attempt = b.attempt
+    and coalesce(t.owner = :worker::text, false) and (b.uid in (select run.uid from run)) is true
   returning t.run_uid, t.key, t.attempt, b.payload, b.place
 ), raised as (
   update outlast.runs r set
@@ -84,21 +84,41 @@ with b as materialized (
 select done.run_uid, done.key, done.attempt from done;
 
 -- name: list_lapsed
--- Tasks whose lease lapsed, or whose worker is dead or gone.
-select t.run_uid, t.key, t.attempt from outlast.tasks t
-where t.owner is not null and (
-  t.lease_expires_at <= (select outlast.now_us())
-  or not exists (select 1 from outlast.workers w where w.id = t.owner and w.dead_at is null)
+-- Tasks whose lease lapsed, or whose worker is dead or gone; of the latter, one seek for each owner there is.
+with recursive owners (id) as (
+  (select t.owner from outlast.tasks t where t.owner is not null order by t.owner limit 1)
+  union all
+  select (select t.owner from outlast.tasks t where t.owner > o.id order by t.owner limit 1)
+  from owners o where o.id is not null
+), gone (id) as (
+  select o.id from owners o
+  where o.id is not null
+    and not exists (select 1 from outlast.workers w where w.id = o.id and w.dead_at is null)
 )
-order by t.run_uid, t.key limit :limit::bigint;
+(
+  select t.run_uid, t.key, t.attempt from outlast.tasks t
+  where t.owner is not null and t.lease_expires_at <= (select outlast.now_us())
+  order by t.lease_expires_at limit :limit::bigint
+)
+union
+(
+  select theirs.run_uid, theirs.key, theirs.attempt
+  from gone cross join lateral (
+    select t.run_uid, t.key, t.attempt from outlast.tasks t where t.owner = gone.id limit :limit::bigint
+  ) theirs
+  limit :limit::bigint
+)
+limit :limit::bigint;
 
 -- name: delete_lapsed
 -- Delete those attempts that have lapsed still. Their runs are locked already.
 delete from outlast.tasks t
 using unnest(:uid::text[], :key::text[], :attempt::int[]) as b (uid, key, attempt)
-where t.run_uid = b.uid and t.key = b.key and t.attempt = b.attempt and t.owner is not null and (
-  t.lease_expires_at <= outlast.now_us()
-  or not exists (select 1 from outlast.workers w where w.id = t.owner and w.dead_at is null)
+where t.run_uid = b.uid and t.key = b.key and t.attempt = b.attempt and coalesce(
+  t.owner is not null and (
+    t.lease_expires_at <= outlast.now_us()
+    or not exists (select 1 from outlast.workers w where w.id = t.owner and w.dead_at is null)
+  ), false
 )
 returning t.run_uid, t.key, t.attempt;
 
