@@ -71,7 +71,7 @@ async def test_every_route_wants_to_know_who_asks(app):
                 if path in OPEN:
                     assert told["security"] == []
                     continue
-                answer = await client.request(method, path.format(id="x", name="x"))
+                answer = await client.request(method, path.format(id="x", name="x", version="x"))
                 assert (answer.status_code, answer.json()["code"]) == (401, "NOT_SIGNED_IN"), (method, path)
                 assert answer.headers["www-authenticate"] == "Bearer"
         assert (await client.get("/openapi.json")).status_code == 401

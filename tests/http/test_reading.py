@@ -153,6 +153,18 @@ async def test_workflows_and_workers(app, client):
     assert (queue["name"], queue["workers"], queue["waiting_steps"]) == ("default", 1, 0)
 
 
+async def test_versions_are_kept(app, client):
+    """Each version that a worker brought along, with its plan, also when its code is gone. # SPEC A1, V1, V2"""
+    double = app.find_workflow("double")
+    (shown,) = (await client.get("/api/v1/workflows/double/versions")).json()
+    assert (shown["version"], shown["kind"], shown["status"], shown["plan"]) == (double.version, "body", "active", None)
+    one = (await client.get(f"/api/v1/workflows/double/versions/{double.version}")).json()
+    assert one["plan"] == (await client.get("/api/v1/workflows/double")).json()["plan"]
+    assert (await client.get("/api/v1/workflows/none/versions")).json() == []
+    missing = await client.get("/api/v1/workflows/double/versions/none")
+    assert (missing.status_code, missing.json()["code"]) == (404, "FUNCTION_NOT_FOUND")
+
+
 async def test_health_and_readiness(client):
     """One says that the server answers, the other that its store does. # SPEC A1"""
     assert (await client.get("/api/v1/health")).json()["is_ready"]

@@ -2,16 +2,34 @@
 
 from __future__ import annotations
 
-from importlib.metadata import PackageNotFoundError, version
+from importlib.metadata import PackageNotFoundError
+from importlib.metadata import version as installed_version
+from typing import TYPE_CHECKING, Any
 
+from outlast.core.instants import to_datetime
+from outlast.core.keys import check_name
+from outlast.core.plan.plan import Plan, decode_plan
 from outlast.errors import FunctionNotFound
 from outlast.http.reach import engine_of
 from outlast.http.route import Call, Nothing
-from outlast.http.shapes import Standing
+from outlast.http.shapes import Standing, VersionFilters, VersionInfo
 from outlast.run.describing import describe_workflow
 from outlast.run.records import QueueInfo, WorkerInfo, WorkflowInfo
 
-__all__ = ["find_version", "get_health", "get_readiness", "get_workflow", "list_workers", "list_workflows"]
+if TYPE_CHECKING:
+    from outlast.stores.store import VersionRow
+
+__all__ = [
+    "find_version",
+    "get_health",
+    "get_readiness",
+    "get_version",
+    "get_workflow",
+    "list_queues",
+    "list_versions",
+    "list_workers",
+    "list_workflows",
+]
 
 
 async def list_workflows(call: Call[Nothing, Nothing]) -> list[WorkflowInfo]:
@@ -26,6 +44,42 @@ async def get_workflow(call: Call[Nothing, Nothing]) -> WorkflowInfo:
     if workflow is None:
         raise FunctionNotFound(name[:200], "workflow")
     return describe_workflow(workflow)
+
+
+async def list_versions(call: Call[VersionFilters, Nothing]) -> list[VersionInfo]:
+    """The versions of a workflow that the store keeps, also of code that is gone; those stored or decided last first.
+
+    Without their plans. A workflow that nobody has ever worked has none.
+    """
+    rows = await engine_of(call.app).store.list_versions(_name_of(call), limit=call.query.limit)
+    return [_describe(row, None) for row in rows]
+
+
+async def get_version(call: Call[Nothing, Nothing]) -> VersionInfo:
+    """One version of a workflow, with its plan."""
+    name, version = _name_of(call), check_name("version", call.path["version"])
+    row = await engine_of(call.app).store.find_version(name, version)
+    if row is None:
+        raise FunctionNotFound(f"{name} {version}", "version of a workflow")
+    return _describe(row, decode_plan(row.plan))
+
+
+def _name_of(call: Call[Any, Any]) -> str:
+    return check_name("workflow", call.path["name"])
+
+
+def _describe(row: VersionRow, plan: Plan | None) -> VersionInfo:
+    return VersionInfo(
+        workflow=row.workflow,
+        version=row.version,
+        kind=row.kind,
+        status=str(row.status),
+        created_at=to_datetime(row.created_at),
+        created_by=row.created_by,
+        decided_at=None if row.decided_at is None else to_datetime(row.decided_at),
+        decided_by=row.decided_by,
+        plan=plan,
+    )
 
 
 async def list_workers(call: Call[Nothing, Nothing]) -> list[WorkerInfo]:
@@ -52,6 +106,6 @@ async def get_readiness(call: Call[Nothing, Nothing]) -> Standing:
 def find_version() -> str:
     """Of outlast."""
     try:
-        return version("outlast")
+        return installed_version("outlast")
     except PackageNotFoundError:  # a work tree that was not installed
         return ""

@@ -14,6 +14,7 @@ __all__ = ["API", "ROUTES", "RUN"]
 
 API = "/api/v1"
 RUN = f"{API}/runs/{{id}}"
+WORKFLOW = f"{API}/workflows/{{name}}"
 
 _FOUND: Errors = (errors.RunNotFound, errors.InvalidName, errors.InvalidSetting)
 _START: Errors = (
@@ -76,7 +77,15 @@ ROUTES: tuple[Route, ...] = (
     Route("GET", f"{API}/waits", answering.list_waits, (errors.InvalidSetting, errors.InvalidName), tag="waits"),
     Route("GET", f"{API}/changes", following.follow_changes, tag="server"),
     Route("GET", f"{API}/workflows", surroundings.list_workflows, tag="workflows"),
-    Route("GET", f"{API}/workflows/{{name}}", surroundings.get_workflow, (errors.FunctionNotFound,), tag="workflows"),
+    Route("GET", WORKFLOW, surroundings.get_workflow, (errors.FunctionNotFound,), tag="workflows"),
+    Route("GET", f"{WORKFLOW}/versions", surroundings.list_versions, (errors.InvalidName,), tag="workflows"),
+    Route(
+        "GET",
+        f"{WORKFLOW}/versions/{{version}}",
+        surroundings.get_version,
+        (errors.FunctionNotFound, errors.InvalidName),
+        tag="workflows",
+    ),
     Route("GET", f"{API}/workers", surroundings.list_workers, needs_admin=True, tag="server"),
     Route("GET", f"{API}/queues", surroundings.list_queues, needs_admin=True, tag="server"),
     Route("GET", f"{API}/session", session.get_session, is_open=True, tag="session"),
