@@ -110,19 +110,23 @@ function Fork({ run, story, close, query }) {
 }
 
 export function Answer({ run, wait, close }) {
-  const schema = wait.schema || wait.policy?.schema;
+  const { schema } = wait;
   const [value, setValue] = useState(schema ? initial(schema) : null);
+  const [who, setWho] = useState("");
+  const { data: session } = useData((signal) => get("session", null, signal), []);
+  const asks = wait.kind === "approval" && session && !session.user;
   const send = (event) => {
     event.preventDefault();
     const path = runPath(run, wait.kind === "approval" ? "/approve" : "/resume");
-    const body = wait.kind === "approval" ? { reason: wait.name, value } : { reason: wait.name };
+    const body = wait.kind === "approval" ? { reason: wait.key, value, ...(asks ? { by: { id: who, scopes: wait.scope ? [wait.scope] : [] } } : {}) } : { reason: wait.name };
     act(() => post(path, body, { uid: run.uid }), wait.kind === "approval" ? "Your answer was accepted." : "The gate is open.")
       .then((done) => done && close());
   };
-  return html`<${Dialog} title=${wait.name} onClose=${close}><form onSubmit=${send}>
-    <p class="faint">Run ${run.id}${wait.deadline ? ` · until ${new Date(wait.deadline).toLocaleString()}` : ""}
+  return html`<${Dialog} title=${wait.question || wait.name} onClose=${close}><form onSubmit=${send}>
+    <p class="faint">Run ${run.id}${wait.until ? ` · until ${new Date(wait.until).toLocaleString()}` : ""}
       ${wait.approvers ? ` · may answer: ${wait.approvers}` : ""}${wait.scope ? ` · with the scope ${wait.scope}` : ""}</p>
     ${wait.kind === "approval" && html`<${SchemaForm} schema=${schema} value=${value} onChange=${setValue} id="answer" />`}
+    ${asks && html`<div class="field"><label for="who">Who decides: this server does not know you</label><input id="who" required value=${who} onInput=${(e) => setWho(e.target.value)} /></div>`}
     <${Buttons} close=${close}><button class="primary" disabled=${value === undefined}>${wait.kind === "approval" ? "Send the answer" : "Open the gate"}</button></${Buttons}>
   </form></${Dialog}>`;
 }

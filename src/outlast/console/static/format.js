@@ -59,5 +59,13 @@ export function waitingWords(run) {
   return `waits for ${waiting}`;
 }
 
+/** An ISO 8601 duration of the API, such as PT0.25S or P1DT2H, in milliseconds. */
+export function isoMillis(text) {
+  const found = /^-?P(?:(\d+)D)?(?:T(?:(\d+)H)?(?:(\d+)M)?(?:([\d.]+)S)?)?$/.exec(text || "");
+  if (!found) return null;
+  const [days, hours, minutes, seconds] = found.slice(1).map((part) => Number(part || 0));
+  return ((days * 24 + hours) * 60 + minutes) * 60_000 + seconds * 1000;
+}
+
 export const baseKey = (key) => key.replace(/#\d+$/, "").replace(/\[\d+\]$/, "");
 export const size = (value) => JSON.stringify(value ?? null).length;

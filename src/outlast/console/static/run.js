@@ -49,8 +49,8 @@ function Shown({ run, items, live, at, setAt, query }) {
   const now = useNow(isOpen && !isPast);
   const end = isPast || !isOpen ? ms(story.at) ?? now : now;
   const { data: workflow } = useData((signal) => get(`workflows/${encodeURIComponent(run.workflow)}`, null, signal).catch(() => null), [run.workflow]);
-  const { data: waits } = useData((signal) => get("waits", { run: run.uid, limit: 200 }, signal).then((page) => page.waits || page, () => []), [run.uid, items.length]);
-  const mine = (waits || []).filter((wait) => (wait.uid || wait.run_uid || wait.run) === run.uid || wait.run_id === run.id);
+  const { data: waits } = useData((signal) => get("waits", { workflow: run.workflow, limit: 500 }, signal).then((page) => page.waits, () => []), [run.uid, items.length]);
+  const mine = (waits || []).filter((wait) => wait.run_uid === run.uid);
   const select = useCallback((key) => go("run", [run.id], { ...query, step: key }, { replace: true }), [run.id, query]);
   const status = isPast || items.length ? story.status : run.status;
   return html`<div class="run">

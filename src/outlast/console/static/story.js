@@ -1,7 +1,8 @@
 // A run's story: from its timeline's items, how it stood after any of them. The same rules as the server's fold.
 
-import { ms } from "./format.js";
+import { localTime, ms } from "./format.js";
 
+const WAIT = { waiting: 1, wait_cancelled: 1, expired: 1, taken: 1, accepted: 1, opened: 1 };
 const END = { completed: "completed", compensated: "compensated", compensation_failed: "compensation_failed" };
 
 /** Steps and status after the items up to number `until` (all of them, if null). */
@@ -15,8 +16,15 @@ export function storyOf(items, until = null) {
     if (item.step && STEP[item.kind]) takeStep(story, steps, item);
     else takeRun(story, item);
   }
+  const gate = [...story.waits.values()].find((wait) => /^(gate|approval) /.test(wait.detail));
+  if (gate && story.status === "running" && ![...steps.values()].some((step) => OPEN.has(step.status))) {
+    story.status = "suspended";
+    story.reason = `needs somebody: ${gate.name}${gate.until ? `, until ${localTime(gate.until)}` : ""}`;
+  }
   return story;
 }
+
+const OPEN = new Set(["pending", "started", "retrying"]);
 
 const STEP = {
   pending: 1, started: 1, retrying: 1, succeeded: 1, failed: 1, cancelled: 1, lost: 1, settled: 1, reused: 1, progressed: 1,
@@ -74,14 +82,14 @@ function takeRun(story, item) {
     case "cancelled": story.status = "cancelled"; story.error = item.error; break;
     default:
       if (END[item.kind]) { story.status = END[item.kind]; story.output = item.value; story.error = item.error || story.error; }
-      else if (item.kind.startsWith("wait")) takeWait(story, item);
+      else if (WAIT[item.kind]) takeWait(story, item);
       else if (story.status === "queued") story.status = "running";
   }
 }
 
 function takeWait(story, item) {
   const key = item.step || item.name;
-  if (item.kind === "waiting" || item.kind === "wait_started") {
+  if (item.kind === "waiting") {
     story.waits.set(key, item);
     story.marks.push({ kind: "wait", key, from: item.at, to: null, until: item.until, name: item.name });
   } else {

@@ -3,7 +3,7 @@
 import { html, useState } from "./vendor/preact.js";
 import { get } from "./api.js";
 import { Answer, StartRun } from "./actions.js";
-import { localTime, ms, span } from "./format.js";
+import { isoMillis, localTime, ms, span } from "./format.js";
 import { Box, Copy, Empty, Loading, Status, Time, Trouble, useData, useNow } from "./parts.js";
 import { Plan } from "./plan.js";
 import { href } from "./router.js";
@@ -61,21 +61,21 @@ export function Waits({ changes }) {
   const [answering, setAnswering] = useState(null);
   if (problem && !data) return html`<${Trouble} problem=${problem} retry=${again} />`;
   if (!data) return html`<${Loading} />`;
-  const waits = data.waits || data;
+  const { waits } = data;
   return html`<header class="view-head"><h2>Waits</h2></header>
     ${!waits.length ? html`<${Empty}>Nothing waits for anybody.</${Empty}>` : html`<table class="runs"><thead><tr><th>Kind</th><th>What</th><th>Run</th><th>Since</th><th>Until</th><th>Who may</th><th></th></tr></thead>
-      <tbody>${waits.map((wait) => html`<tr key=${`${wait.uid || wait.run}-${wait.key}`}><td>${wait.kind}</td><td>${wait.name}</td>
-        <td><a href=${href("run", [wait.run_id || wait.id || "-"], { uid: wait.uid || wait.run_uid || wait.run })}>${wait.run_id || wait.id}</a></td>
-        <td><${Time} at=${wait.opened_at || wait.since} /></td><td>${wait.deadline || wait.until ? html`<${Time} at=${wait.deadline || wait.until} />` : "for ever"}</td>
+      <tbody>${waits.map((wait) => html`<tr key=${`${wait.run_uid}-${wait.key}`}><td>${wait.kind}</td><td>${wait.question || wait.name}</td>
+        <td><a href=${href("run", [wait.run_id], { uid: wait.run_uid })}>${wait.run_id}</a></td>
+        <td><${Time} at=${wait.since} /></td><td>${wait.until ? html`<${Time} at=${wait.until} />` : "for ever"}</td>
         <td>${[wait.approvers, wait.scope && `scope ${wait.scope}`].filter(Boolean).join(", ")}</td>
         <td>${wait.kind !== "signal" && html`<button class="primary" onClick=${() => setAnswering(wait)}>Answer</button>`}</td></tr>`)}</tbody></table>`}
-    ${answering && html`<${Answer} run=${{ id: answering.run_id || answering.id, uid: answering.uid || answering.run_uid || answering.run }} wait=${answering}
+    ${answering && html`<${Answer} run=${{ id: answering.run_id, uid: answering.run_uid }} wait=${answering}
       close=${() => { setAnswering(null); again(); }} />`}`;
 }
 
 export function Workers({ changes }) {
   const { data, problem, again } = useData((signal) => get("workers", null, signal), [changes]);
-  const { data: queues } = useData((signal) => get("queues", null, signal).then((page) => page.queues || page, () => []), [changes]);
+  const { data: queues } = useData((signal) => get("queues", null, signal).catch(() => []), [changes]);
   const now = useNow();
   if (problem && !data) return html`<${Trouble} problem=${problem} retry=${again} />`;
   if (!data) return html`<${Loading} />`;
@@ -86,9 +86,10 @@ export function Workers({ changes }) {
         <td><code>${one.deploy}</code></td><td>${one.python}</td><td title=${one.started_at}>${localTime(one.started_at)}</td>
         <td>${one.is_alive ? html`<${Status} of="running" small /> ${span(ms(one.expires_at) - now)} left` : html`<${Status} of="failed" small /> gone`}</td></tr>`)}</tbody></table>`}
     <header class="view-head"><h2>Queues</h2></header>
-    ${!(queues || []).length ? html`<${Empty}>No queued step waits or runs.</${Empty}>` : html`<table class="runs"><thead><tr><th>Queue</th><th>Waiting</th><th>Running</th><th>Oldest waits</th><th>Workers</th></tr></thead>
-      <tbody>${queues.map((one) => html`<tr key=${one.name}><td>${one.name}</td><td class="num">${one.depth ?? one.waiting ?? "–"}</td><td class="num">${one.in_flight ?? one.running ?? "–"}</td>
-        <td>${one.lag ?? one.oldest_due_at ? html`<${Time} at=${one.oldest_due_at} />` : "–"}</td><td class="num">${one.workers ?? "–"}</td></tr>`)}</tbody></table>`}`;
+    ${!(queues || []).length ? html`<${Empty}>No queue is in use.</${Empty}>` : html`<table class="runs"><thead><tr><th>Queue</th><th>Runs waiting</th><th>Runs held</th><th>Steps waiting</th><th>Steps running</th><th>Lag</th><th>Workers</th></tr></thead>
+      <tbody>${queues.map((one) => html`<tr key=${one.name}><td>${one.name}</td><td class="num">${one.waiting_runs}</td><td class="num">${one.held_runs}</td>
+        <td class="num">${one.waiting_steps}</td><td class="num">${one.held_steps}</td><td class="num">${span(isoMillis(one.lag))}</td><td class="num">${one.workers}</td></tr>
+        ${one.unknown.length > 0 && html`<tr><td colspan="7" class="bad">No live worker of it knows ${one.unknown.join(", ")}.</td></tr>`}`)}</tbody></table>`}`;
 }
 
 
