@@ -76,11 +76,18 @@ class Context(Waiting):
         """The engine makes it. `home` is the module whose bare names come first."""
         super().__init__(machine, facts.registry, home)
         self._attributes: Mapping[str, Any] | None = None
-        self.log: logging.LoggerAdapter[logging.Logger] = _BodyLog(facts.log, machine)
-        """Logs with the run's id; quiet while the body goes over what is on record, and while it is evicted."""
+        self._facts = facts
+        self._log: logging.LoggerAdapter[logging.Logger] | None = None
 
     def __repr__(self) -> str:
         return f"<context of run {self.run_id!r}>"
+
+    @property
+    def log(self) -> logging.LoggerAdapter[logging.Logger]:
+        """Logs with the run's id; quiet while the body goes over what is on record, and while it is evicted."""
+        if self._log is None:
+            self._log = _BodyLog(self._facts.log, self._machine)
+        return self._log
 
     # --- who the run is (anywhere) ------------------------------------------------------------------------------------
 

@@ -48,8 +48,10 @@ from outlast.errors import NonDeterminism
 if TYPE_CHECKING:
     from outlast.core.events import UnwindStarted
 
-__all__ = ["Machine", "describe"]
+__all__ = ["Body", "Machine", "Unwinder", "describe"]
 
+Body: TypeAlias = "Callable[[Machine], Coroutine[Any, Any, bytes]]"
+"""Gives the coroutine of a run, which returns the output as JSON."""
 Unwinder: TypeAlias = "Callable[[Machine, list[Undoable]], Coroutine[Any, Any, tuple[str, ...]]]"
 """Gives the coroutine that undoes these in their order, and returns the keys of those that it could not undo."""
 
@@ -64,13 +66,13 @@ class Machine(Requests):
     def __init__(
         self,
         started: RunStarted,
-        body: Callable[[Machine], Coroutine[Any, Any, bytes]],
+        body: Body,
         describe_error: Callable[[BaseException], ErrorRecord],
         *,
         unwinder: Unwinder | None = None,
         dev: bool = False,
     ) -> None:
-        """`body` gives the coroutine of the run; it returns the output as JSON. Nothing of it runs before `begin`."""
+        """Nothing of `body` runs before `begin`."""
         super().__init__(started, dev=dev)
         self.outcome: RunOutcome | None = None
         self.is_settling = False

@@ -22,9 +22,11 @@ def check_text(url: str, uid: str, values: Iterable[str | None]) -> None:
     """A NUL would end a text early for much that reads it; half of a surrogate pair has no encoding.
 
     Raises `StoreRefused`, naming the run."""
-    for value in values:
-        if value is None or (value.isascii() and "\0" not in value):
-            continue
+    texts = [value for value in values if value]
+    together = "".join(texts)
+    if together.isascii() and "\0" not in together:
+        return
+    for value in texts:
         if "\0" in value:
             raise StoreRefused(url, uid, f"a text with a NUL character: {value[:80]!r}")
         try:

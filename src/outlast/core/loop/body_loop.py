@@ -75,8 +75,7 @@ class BodyLoop(CallbackLoop):
     def spawn_root(self, coro: Coroutine[Any, Any, Any], *, context: Context | None = None) -> BodyTask:
         """Make the body's first task. It starts in an empty context: a replay has nothing of the starter's either."""
         self._context = Context() if context is None else context
-        with self.entered():
-            return self.create_task(coro, context=self._context)
+        return self.create_task(coro, context=self._context)
 
     def entered(self) -> Entered:
         """A context in which this loop is the running one, for what must happen inside it without a drain."""
@@ -124,9 +123,10 @@ class BodyLoop(CallbackLoop):
 
     def cancel_others(self, root: BodyTask) -> None:
         """Cancel every live task but `root`, oldest first, as `asyncio.run` does when its main task ends."""
-        with self.entered():
-            for task in self.live_tasks():
-                if task is not root:
+        others = [task for task in self._tasks if task is not root and not task.done()]
+        if others:
+            with self.entered():
+                for task in others:
                     task.cancel()
 
     def close_generators(self) -> None:

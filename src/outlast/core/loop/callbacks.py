@@ -41,6 +41,10 @@ class BodyHandle(asyncio.Handle):
 _new_handle = cast(Callable[[type[BodyHandle]], BodyHandle], object.__new__)
 
 
+_NOWHERE: Final[deque[BodyHandle]] = deque(maxlen=0)
+"""What a loop that is closing puts its callbacks on."""
+
+
 class Unhandled(NamedTuple):
     """What asyncio would have told a loop's exception handler."""
 
@@ -188,7 +192,7 @@ class CallbackLoop(RefusingLoop):
     def drop_callbacks(self) -> None:
         """Forget what is ready and what is armed; whatever becomes ready from now on drops out."""
         self._ready.clear()
-        self._ready = deque(maxlen=0)
+        self._ready = _NOWHERE
         self.timers.clear()
 
     def note_unhandled(self, message: str, error: BaseException | None) -> None:

@@ -26,6 +26,9 @@ class BodyTimer(NamedTuple):
     due_us: int
 
 
+_NO_TIMER: Final = BodyTimer(0, 0)
+
+
 class BodyTimerHandle(asyncio.TimerHandle):
     """What `call_at` returns. `when()` is in the loop's seconds, as asyncio has it."""
 
@@ -46,7 +49,7 @@ class BodyTimers:
         self.heap: list[tuple[int, int]] = []
         """(due, ordinal) of all that live, and of some that were cancelled or have fired since. Others look at it to
         see that it is empty, as it is for most steps."""
-        self._earliest = BodyTimer(0, 0)
+        self._earliest = _NO_TIMER
         """The latest answer of `next`."""
 
     def arm(self, handle: BodyTimerHandle) -> None:
