@@ -123,8 +123,9 @@ class Requests:
                     self._last_key,
                     1,
                     call.retries,
-                    undo=call.undo,
-                    compensates=call.compensates,
+                    "",
+                    call.undo,
+                    call.compensates,
                 )
             )
         self._last_key = key

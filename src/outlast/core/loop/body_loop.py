@@ -92,7 +92,8 @@ class BodyLoop(CallbackLoop):
             return
         host = _get_running_loop()
         if host is self:  # the caller has entered it, for many drains
-            self._run()
+            if not self.run_ready():
+                raise self._spins()
             return
         # `with self.entered()`, written out: this happens once a step, and takes two thirds of the time so.
         task = None if host is None else current_task_of(host)
@@ -102,7 +103,8 @@ class BodyLoop(CallbackLoop):
                 _leave_task(host, task)
             set_running_loop(self)
             sys.set_asyncgen_hooks(_hold_generator, _let_go)
-            self._run()
+            if not self.run_ready():
+                raise self._spins()
         finally:
             try:
                 sys.set_asyncgen_hooks(*hooks)
@@ -206,9 +208,8 @@ class BodyLoop(CallbackLoop):
 
     # --- inside -------------------------------------------------------------------------------------------------------
 
-    def _run(self) -> None:
-        if not self.run_ready():
-            raise BodySpins(self.run_id, BUDGET, self.task_stacks())
+    def _spins(self) -> BodySpins:
+        return BodySpins(self.run_id, BUDGET, self.task_stacks())
 
     def next_ordinal(self) -> int:
         """A number that no task and no future of this body has."""
