@@ -18,11 +18,16 @@ from outlast.authoring.module import Module
 from outlast.core.events import (
     OUTCOMES,
     AttemptStarted,
+    DecisionJudged,
+    DecisionMade,
     Event,
+    GateOpened,
     RunCompensated,
     RunCompleted,
     RunReopened,
     RunStarted,
+    SignalReceived,
+    SignalTaken,
     StepFailed,
     StepSettled,
     StepStarted,
@@ -37,7 +42,8 @@ from outlast.core.machine import Machine
 from outlast.core.reopening import splice
 from outlast.core.replay import Replay
 from outlast.core.states import RunStatus, is_ended
-from outlast.stores.store import Entry, RunQuery, RunRow, Store, TaskRow
+from outlast.core.waits.events import Judgement
+from outlast.stores.store import Entry, RunQuery, RunRow, Store, TaskRow, WaitQuery, WaitRow
 from tests.crash.ledger import Mark
 
 __all__ = ["Journal", "Problem", "check_store"]
@@ -65,12 +71,15 @@ async def check_store(
     problems: list[Problem] = []
     journals: dict[str, Journal] = {}
     workers = {worker.id for worker in await store.list_workers()}
+    waits = await store.list_waits(WaitQuery(limit=100_000))
     for row in await _list_rows(store):
         journal = journals[row.uid] = await _read(store, row.uid)
-        found = [*check_shape(journal), *check_steps(journal), *check_timers(journal)]
+        found = [*check_shape(journal), *check_steps(journal), *check_timers(journal), *check_answers(journal)]
+        open_waits = [wait for wait in waits if wait.run == row.uid]
         found += [
             *check_row(row, journal, are_parked=are_parked),
-            *check_is_kept(row, workers, await store.list_tasks(row.uid)),
+            *check_waits(row, journal, open_waits),
+            *check_is_kept(row, workers, [*await store.list_tasks(row.uid), *open_waits]),
         ]
         if registry is not None and not found:
             found += check_replay(journal, registry)
@@ -183,9 +192,37 @@ def check_row(row: RunRow, journal: Journal, *, are_parked: bool) -> Iterator[st
         yield f"it has ended, and its row has {row.waiting_on=} {row.wake_at=} {row.owner=}"
 
 
-def check_is_kept(row: RunRow, workers: set[str], tasks: Sequence[TaskRow]) -> Iterator[str]:
-    """A run that has not ended is owned by somebody, or due, or has a queued step out, or is suspended with its
-    reason."""
+def check_waits(row: RunRow, journal: Journal, waits: Sequence[WaitRow]) -> Iterator[str]:
+    """The rows of waits are those that the journal has open, whoever owns the run."""
+    shown = {wait.wait.key: (wait.wait.kind, wait.wait.opened_at, wait.wait.deadline) for wait in waits}
+    told = {key: (wait.kind, wait.opened_at, wait.deadline) for key, wait in fold(journal).waits.items()}
+    if shown != told:
+        yield f"its rows of waits are {shown}, its journal says {told}"
+
+
+def check_answers(journal: Journal) -> Iterator[str]:
+    """A message is an event once; a signal is taken once, a decision judged once, an approval accepted once. A retry
+    begins anew with what it drops."""
+    messages: Counter[str] = Counter()
+    taken: Counter[str] = Counter()
+    accepted: Counter[str] = Counter()
+    for event in _flat(journal):
+        if isinstance(event, RunReopened):
+            taken.clear()
+            accepted.clear()
+        elif isinstance(event, SignalReceived | DecisionMade | GateOpened):
+            messages[event.message] += 1
+        elif isinstance(event, SignalTaken | DecisionJudged):
+            taken[event.message] += 1
+            if isinstance(event, DecisionJudged) and event.verdict is Judgement.ACCEPTED:
+                accepted[event.key] += 1
+    for what, counts in (("recorded", messages), ("answered", taken), ("accepted", accepted)):
+        yield from (f"{name} is {what} {count} times" for name, count in counts.items() if count > 1)
+
+
+def check_is_kept(row: RunRow, workers: set[str], kept_by: Sequence[TaskRow | WaitRow]) -> Iterator[str]:
+    """A run that has not ended is owned by somebody, or due, or has a queued step or an open wait, or is suspended with
+    its reason."""
     if not row.live:
         return
     if row.owner is not None:
@@ -193,7 +230,7 @@ def check_is_kept(row: RunRow, workers: set[str], tasks: Sequence[TaskRow]) -> I
             yield f"its owner {row.owner} is not there"
         if row.wake_at is not None:
             yield "it is owned, and due as well"
-    elif row.wake_at is None and row.status is not RunStatus.SUSPENDED and not tasks:
+    elif row.wake_at is None and row.status is not RunStatus.SUSPENDED and not kept_by:
         yield "nobody owns it and nothing will wake it"
 
 

@@ -286,6 +286,16 @@ async def saga(ctx: Context) -> None:
 
 
 @flows.workflow
+async def asking(ctx: Context) -> list[object]:
+    """Waits for each kind of answer, between steps."""
+    first = await act("before")
+    paid = await ctx.wait_for("paid", int)
+    await ctx.suspend("look")
+    answer = await ctx.approval("ship it?", bool)
+    return [first, paid, answer.value, answer.by.id, await act("after")]
+
+
+@flows.workflow
 async def poisoned(ctx: Context) -> str:
     """Kills whoever works it, by a step."""
     return await poison("p")
@@ -324,6 +334,8 @@ def accepted_outputs(workflow: str, arguments: list[Any]) -> list[Any]:
     if workflow == "queued":
         done = [*(f"q{number}!" for number in range(arguments[0])), "qt!", "qh!", "qf!"]
         return [[*done, got] for got in ("o!", "interrupted")]
+    if workflow == "asking":
+        return [["before!", 7, value, user, "after!"] for value, user in ((True, "bob"), (False, "eve"))]
     if workflow == "by_queue":
         return ["s!"]
     if workflow in {"guarded", "guarded_by_queue"}:

@@ -192,7 +192,7 @@ POINTS: dict[str, Point] = {
     "before-child": Point(Draft, "begin_run", needs="family"),
     "child-drafted": Point(Draft, "begin_run", behind=True, needs="family"),
     "parent-not-told": Point(outlast.engine.messages.children, "tell_parent", needs="family"),
-    "child-heard-of": Point(outlast.engine.mail, "read_end", behind=True, needs="family"),
+    "child-heard-of": Point(outlast.engine.messages.children, "settle_end", behind=True, needs="family"),
     "unwind-not-submitted": Point(HotRun, "submit", fits=_has(UnwindStarted), needs="family"),
     "undoing-not-submitted": Point(HotRun, "submit", fits=_undoes, needs="family"),
     "child-reopened": Point(Draft, "reopen", behind=True, needs="family"),

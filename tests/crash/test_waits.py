@@ -1,0 +1,109 @@
+"""Workers that die while their run waits for people, and people who answer all the while (SPEC W2, W3, W4, L10)."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from outlast import ApprovalResolved, Decided, RunEnded, User, WaitNotFound
+from outlast.app import Outlast
+from tests.crash.world import Proc, World, until
+
+pytestmark = [pytest.mark.process, pytest.mark.timeout(120)]
+
+AGES = 1e6
+"""Seconds. A lease that no jump of the clock ends."""
+DECISIONS: dict[str, tuple[bool, User]] = {"b": (True, User("bob")), "e": (False, User("eve"))}
+"""By the key of the attempt."""
+POINTS = (
+    "before-commit",
+    "in-transaction",
+    "committed-and-not-told",
+    "thought-and-not-submitted",
+    "mail-read",
+    "before-park-commit",
+    "parked-and-not-told",
+    "behind-replay",
+)
+
+
+async def _answer(app: Outlast, id: str) -> None:
+    """Answer whatever it waits for, again and again, as people do who do not know whether they were heard."""
+    run = await app.get_run(id)
+    while not (info := await run.status()).finished_at:
+        await run.signal("paid", 7, key="evt")
+        for wait in info.waits:
+            if wait.kind == "gate":
+                try:
+                    await run.resume(wait.key)
+                except (WaitNotFound, RunEnded):
+                    pass  # somebody was quicker: an earlier try of ours
+            elif wait.kind == "approval":
+                await asyncio.gather(*(_decide(run, key, 0.2) for key in DECISIONS))
+        await asyncio.sleep(0.02)
+
+
+async def _decide(run: Any, key: str, timeout_s: float) -> object:
+    value, user = DECISIONS[key]
+    try:
+        return await run.approve("ship it?", value, by=user, key=key, timeout=timeout_s)
+    except (ApprovalResolved, TimeoutError) as error:
+        return error
+
+
+async def _answer_until_ended(world: World, app: Outlast) -> None:
+    try:
+        await _answer(app, "a")
+    except RunEnded:
+        pass
+    await world.all_ended(app)
+    run = await app.get_run("a")
+    verdicts = await asyncio.gather(*(_decide(run, key, 5) for key in DECISIONS))
+    assert sorted(type(verdict).__name__ for verdict in verdicts) == ["ApprovalResolved", "Decided"], verdicts
+    (won,) = [verdict for verdict in verdicts if isinstance(verdict, Decided)]
+    output = await run.result(timeout=5)
+    assert output == ["before!", 7, won.value, won.by.id, "after!"]
+    await world.check(app)
+
+
+async def _kill_and_answer(world: World, point: str) -> bool:
+    """Whether the worker came to die there."""
+    async with world.client() as app:
+        await world.start(app, "asking", id="a")
+        victim = world.spawn(point=point, max_hot=0 if "park" in point or "replay" in point else 1000)
+        answering = asyncio.create_task(_answer_until_ended(world, app))
+        has_died = await _dies(victim, answering)
+        if has_died:
+            world.clock.add(60)
+            heir = await world.spawn_ready(lease=AGES)
+            await answering
+            await heir.killed()
+        else:
+            await answering
+            await victim.killed()
+        return has_died
+
+
+async def _dies(victim: Proc, answering: asyncio.Task[None]) -> bool:
+    await until(lambda: victim.status is not None or answering.done(), "its death, or the end of its run")
+    return victim.status == -signal.SIGKILL
+
+
+@pytest.mark.parametrize("point", [f"{name}:{count}" for name in POINTS for count in (1, 4)])
+async def test_killed_while_people_answer(world: World, point: str) -> None:
+    """Each answer counts once, of two decisions one is accepted, and the run goes on to its end."""
+    assert await _kill_and_answer(world, point) or point.endswith(":4")
+
+
+@pytest.mark.soak
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("name", POINTS)
+async def test_killed_at_each_turn_while_people_answer(worlds: Callable[[], World], name: str) -> None:
+    """However often it has passed there before."""
+    for count in range(1, 20):
+        if not await _kill_and_answer(worlds(), f"{name}:{count}"):
+            return
