@@ -42,12 +42,16 @@ from outlast.run.options import (
     check_worker,
 )
 from outlast.run.records import WorkSummary
+from outlast.run.telemetry import Telemetry
 from outlast.stores.open import open_store
 from outlast.telemetry.audit import Audit, AuditSink
 from outlast.telemetry.logs import ENGINE
 from outlast.telemetry.observer import Observers
 
 if TYPE_CHECKING:
+    from opentelemetry.metrics import MeterProvider
+    from opentelemetry.trace import TracerProvider
+
     from outlast.http.access import AuthHook
 
 __all__ = ["AsgiApp", "Outlast"]
@@ -76,13 +80,16 @@ class Outlast(Lists, Module, Definitions):
         dev: bool | None = None,
         codecs: Iterable[Codec] = (),
         audit: AuditSink | None = None,
+        tracer_provider: TracerProvider | None = None,
+        meter_provider: MeterProvider | None = None,
     ) -> None:
         """`url`: `sqlite:///path`, `memory://` or `memory://name`; default $OUTLAST_URL, else sqlite:///outlast.db.
 
         `dev` (default $OUTLAST_DEV) makes bodies raise on what must not be done in them, also behind the loop's back.
         `codecs`: what values go through on their way into the store, in this order: `[Compress(), Encrypt(keys)]`.
         `audit` is told of every attempt to decide an approval, in the event loop; it may be async. By default such
-        attempts are lines of the logger `outlast.audit`.
+        attempts are lines of the logger `outlast.audit`. The providers are OpenTelemetry's, by default those that are
+        set up for the process.
         """
         super().__init__("")
         self._audit = Audit(audit)
@@ -94,6 +101,7 @@ class Outlast(Lists, Module, Definitions):
         self._observers = Observers()
         self.codecs = tuple(codecs)
         self._payloads = Payloads(self.codecs)
+        self._telemetry = Telemetry(self._observers, tracer_provider, meter_provider)
         self._engine: Engine | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self._users = 0
@@ -139,6 +147,8 @@ class Outlast(Lists, Module, Definitions):
             self._users -= 1
             self._forget_unused()
             raise
+        if self._users == 1:
+            self._telemetry.open(engine)
         return engine
 
     async def _close(self) -> None:
@@ -146,6 +156,8 @@ class Outlast(Lists, Module, Definitions):
         self._users -= 1
         try:
             await engine.close()
+            if self._users == 0:
+                await self._telemetry.close()
         finally:
             self._forget_unused()
 
@@ -160,6 +172,7 @@ class Outlast(Lists, Module, Definitions):
             payloads=self._payloads,
             queues=self._queues,
             audit=self._audit,
+            tracing=self._telemetry.find_tracing(),
         )
 
     def _forget_unused(self) -> None:

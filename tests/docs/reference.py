@@ -33,6 +33,7 @@ CLASSES: dict[str, tuple[str, ...]] = {
             "prune",
             "workers",
             "queues",
+            "metrics_text",
             "workflows",
             "worker",
             "work_until_idle",

@@ -29,6 +29,7 @@ STATEMENTS = [
     for statement in load_statements(file).values()
     if not (file == "listing" and "$" in statement.sql)  # put together in Python; see below
 ]
+COUNTS = {"count_open": "runs_open"}  # a walk through the index of what has not ended is what it is for
 SMALL = {"workers", "deleted"}  # a row for each worker, for each deletion under way
 
 
@@ -65,6 +66,8 @@ def test_a_statement_finds_its_rows_by_an_index(database: sqlite3.Connection, fi
     aliases = {alias: name for name, alias in re.findall(r"(?:from|join) (\w+) (\w)\b", statement.sql)}
     for step in explain(database, write_out(statement)):
         walked = re.match(r"SCAN (\w+)", step)
+        if step.endswith(f"COVERING INDEX {COUNTS.get(statement.name)}"):
+            continue
         if walked is not None and not (" USING " in step and "limit" in statement.sql):
             assert aliases.get(walked[1], walked[1]) not in tables, step
 

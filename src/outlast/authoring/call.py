@@ -22,6 +22,7 @@ from outlast.authoring.options import StepSettings
 from outlast.authoring.signature import Explicit
 from outlast.core.retry import is_retryable
 from outlast.errors import InvalidDefinition
+from outlast.telemetry.otel import enter_trace, leave_trace
 
 if TYPE_CHECKING:
     import msgspec
@@ -147,6 +148,7 @@ def _run_remotely(module: str, qualname: str, name: str, data: bytes, facts: dic
         found = getattr(found, part)
     function = Function(getattr(found, "fn", found), name)
     entered_step(None if facts is None else StepInfo(**facts))
+    trace = enter_trace((facts or {}).get("traceparent", ""))
     try:
         args, kwargs = function.arguments.decode_call(data)
         value = function.fn(*args, **kwargs)
@@ -155,6 +157,7 @@ def _run_remotely(module: str, qualname: str, name: str, data: bytes, facts: dic
         raise _portable(error, facts or {}) from None
     finally:
         entered_step(None)
+        leave_trace(trace)
 
 
 def _portable(error: Exception, facts: dict[str, Any]) -> Exception:

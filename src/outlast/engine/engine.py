@@ -31,7 +31,7 @@ from outlast.engine.changes import Changes
 from outlast.engine.clock import StoreClock
 from outlast.engine.ids import new_mark, new_uid
 from outlast.engine.messages.waits import show_waits
-from outlast.engine.starting import Start, Starter
+from outlast.engine.starting import Start, Starter, start_traced
 from outlast.engine.tasks.queues import QueueSettings
 from outlast.engine.versions.keeping import VersionKeeper
 from outlast.engine.worker import WorkDone, Worker, WorkerSettings
@@ -56,6 +56,7 @@ from outlast.telemetry.observer import Observers
 if TYPE_CHECKING:
     from outlast.authoring.module import Module
     from outlast.authoring.workflow import Workflow
+    from outlast.telemetry.tracing import Tracing
 
 __all__ = ["Engine"]
 
@@ -75,9 +76,11 @@ class Engine:
         payloads: Payloads | None = None,
         queues: Mapping[str, QueueSettings] = MappingProxyType({}),
         audit: Audit | None = None,
+        tracing: Tracing | None = None,
     ) -> None:
         self.payloads = Payloads() if payloads is None else payloads
         self.store = with_payloads(store, self.payloads)
+        self.tracing = tracing
         self.registry = registry
         self.dev = dev
         self.executors = executors
@@ -154,7 +157,9 @@ class Engine:
         Raises RunExists (on_conflict="raise", or "restart" of a run that has not ended) and RunConflict;
         InvalidDefinition for a graph whose functions are not there, or do not fit.
         """
-        return await self._starter.start(workflow, input, start)
+        return await start_traced(
+            self.tracing, workflow.name, start, lambda traced: self._starter.start(workflow, input, traced)
+        )
 
     # --- reading ------------------------------------------------------------------------------------------------------
 

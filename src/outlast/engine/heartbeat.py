@@ -49,6 +49,11 @@ class Heartbeat(threading.Thread):
         """Whether the lease, for all that is known here, still holds now."""
         return boottime_us() < self._until_us
 
+    @property
+    def age_us(self) -> int:
+        """Since it was last renewed, by this machine's clock."""
+        return boottime_us() - (self._until_us - self._lease_us)
+
     def stop(self) -> None:
         """End the thread; the lease runs out unless the worker retires."""
         self._stop_now.set()

@@ -139,6 +139,11 @@ class HotRuns:
         busy = len(self._runs) - self._at_rest
         return max(max(self.max_hot, 1) - busy - self._parking, 0)
 
+    @property
+    def resting(self) -> int:
+        """How many of them have nothing to do."""
+        return self._at_rest
+
     def add(self, run: HotRun) -> None:
         """It is ours now. Others may have to go for it."""
         self._runs[run.uid] = run

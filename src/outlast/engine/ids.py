@@ -11,6 +11,7 @@ import secrets
 import threading
 
 from outlast.core.keys import uuid7
+from outlast.core.trace import own_trace
 
 __all__ = ["new_mark", "new_seed", "new_trace", "new_uid"]
 
@@ -58,10 +59,9 @@ def new_seed() -> int:
     return int.from_bytes(_bytes.take(8)) >> 2
 
 
-def new_trace() -> str:
-    """A W3C `traceparent` of a trace that starts here."""
-    digits = _bytes.take(24).hex()
-    return f"00-{digits[:32]}-{digits[32:]}-01"
+def new_trace(uid: str) -> str:
+    """A W3C `traceparent` of a trace that starts with this run."""
+    return own_trace(_bytes.take(16).hex(), uid)
 
 
 def _reseed() -> None:

@@ -8,14 +8,16 @@ what was acknowledged will happen.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import msgspec
 
+from outlast.authoring.current import find_current_step
 from outlast.core.events import Event, RunStarted, encode_events
 from outlast.core.lineage.forking import fork_events
 from outlast.core.states import RunStatus
+from outlast.core.trace import Trace
 from outlast.engine.hot import HotRun
 from outlast.engine.ids import new_mark, new_seed, new_trace, new_uid
 from outlast.engine.loading import python_version
@@ -23,13 +25,15 @@ from outlast.engine.messages.waits import show_waits
 from outlast.engine.writer import Answer
 from outlast.errors import RunConflict, RunExists, StoreError
 from outlast.stores.store import Effects, NewRun, Outcome, Progress, RunRow, Verdict
+from outlast.telemetry.otel import find_current_trace
 
 if TYPE_CHECKING:
     from outlast.authoring.workflow import Workflow
     from outlast.engine.engine import Engine
     from outlast.engine.worker import Worker
+    from outlast.telemetry.tracing import Tracing
 
-__all__ = ["Start", "Starter"]
+__all__ = ["Start", "Starter", "start_traced"]
 
 
 class Start(msgspec.Struct, frozen=True):
@@ -81,7 +85,7 @@ class Starter:
             input=msgspec.Raw(input),
             seed=new_seed(),
             python=python_version(),
-            trace=start.trace or new_trace(),
+            trace=start.trace or new_trace(uid),
             user=start.user,
             attributes=msgspec.Raw(start.attributes),
             due=start.due_us(now),
@@ -127,7 +131,7 @@ class Starter:
             id=uid if id is None else id,
             version=old.version if workflow is None else workflow.version,
             python=python_version(),
-            trace=new_trace(),
+            trace=new_trace(uid),
             parent="",
             parent_key="",
             root="",
@@ -245,3 +249,43 @@ class Starter:
 
 def _same_json(left: bytes, right: bytes) -> bool:
     return left == right or msgspec.json.decode(left) == msgspec.json.decode(right)
+
+
+# --- its trace --------------------------------------------------------------------------------------------------------
+
+NO_TRACE = "0" * 32
+
+
+async def start_traced(
+    tracing: Tracing | None, workflow: str, start: Start, go: Callable[[Start], Awaitable[tuple[str, str]]]
+) -> tuple[str, str]:
+    """Do the start, as part of the trace that its caller names; else of the span that is current here: a step's, a
+    request's. Without one the run begins a trace of its own."""
+    if start.trace is not None:
+        return await go(start)
+    span = None if tracing is None else tracing.begin_start(workflow)
+    if tracing is None or span is None:
+        return await go(_within(start, _find_trace()))
+    run = None
+    try:
+        started = await go(_within(start, span.traceparent))
+        run = started[1]
+    finally:
+        span.end(run)
+    return started
+
+
+def _find_trace() -> str | None:
+    """Of the span that is current here; else of the step, though nobody makes spans in this process."""
+    current = find_current_trace()
+    if current is None:
+        step = find_current_step()
+        current = None if step is None else step.traceparent
+    return current
+
+
+def _within(start: Start, traceparent: str | None) -> Start:
+    trace = Trace.parse(traceparent or "")
+    if trace is None or trace.trace_id == NO_TRACE:
+        return start
+    return msgspec.structs.replace(start, trace=str(trace))

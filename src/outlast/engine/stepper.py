@@ -25,6 +25,7 @@ from outlast.authoring.exceptions import encode_error
 from outlast.core.durations import format_duration
 from outlast.core.events import StepFailed, StepProgressed, StepSucceeded
 from outlast.core.retry import judge_failure
+from outlast.engine.tasks.carrier import step_trace_of
 from outlast.errors import HeartbeatTimeout, InvalidSetting, StepTimeout
 from outlast.telemetry.logs import log_outcome_dropped, log_step_failed
 
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
     from outlast.engine.hotruns import HotRuns
     from outlast.engine.tasks.carrier import Carried, Carrier
     from outlast.engine.threads import ThreadPool
+    from outlast.telemetry.tracing import AttemptSpan, Tracing
 
 __all__ = ["Attempt", "Stepper"]
 
@@ -44,8 +46,8 @@ class Attempt:
     """One execution of a step."""
 
     __slots__ = (
-        "alarm", "began_at", "call", "info", "is_begun", "key", "number", "progress_at", "pulse", "run", "stepper",
-        "stopped", "task",
+        "alarm", "began_at", "call", "info", "is_begun", "key", "number", "progress_at", "pulse", "run", "span",
+        "stepper", "stopped", "task",
     )  # fmt: skip
 
     def __init__(self, stepper: Stepper, run: Carrier, pending: Carried, number: int) -> None:
@@ -66,6 +68,7 @@ class Attempt:
         self.stopped = ""
         """Why it was told to stop: `cancelled`, `timeout`, `heartbeat` or `lost`."""
         self.progress_at = 0
+        self.span: AttemptSpan | None = None
 
     @property
     def has_limits(self) -> bool:
@@ -85,7 +88,7 @@ class Attempt:
                 attempt=self.number,
                 max_attempts=self.call.retries + 1,
                 user=started.user,
-                traceparent=started.trace,
+                traceparent=started.trace if self.span is None else self.span.traceparent,
                 deadline=None if timeout_us is None else self.began_at + timeout_us,
                 compensating_for=self.call.compensates or None,
                 on_heartbeat=functools.partial(self.stepper.heartbeat, self),
@@ -114,6 +117,7 @@ class Stepper:
         self.is_closed = False
         self.on_free: Callable[[], None] | None = None
         """Told, once, of the next place that nobody in line takes."""
+        self.tracing: Tracing | None = None
 
     # --- places -------------------------------------------------------------------------------------------------------
 
@@ -208,6 +212,13 @@ class Stepper:
         failure: BaseException | None = None
         try:
             entered_step(attempt)
+            if self.tracing is not None:
+                run = attempt.run
+                assert run.started is not None
+                within = step_trace_of(run, attempt.key)
+                attempt.span = self.tracing.begin_attempt(
+                    run.started, run.uid, attempt.key, call.function, attempt.number, within=within
+                )
             is_elsewhere = not call.is_async or settings.executor is not None
             if attempt.has_limits and (call.is_async or settings.executor is not None):  # in a thread: once it is there
                 self._start_limits(attempt)
@@ -322,6 +333,9 @@ class Stepper:
         # under the same invocation id. [test_killed_at[effect-without-outcome]]
         run = attempt.run
         run.running.discard(attempt.key)
+        if attempt.span is not None and attempt.stopped != "lost":
+            attempt.span.end(error, "succeeded" if raw is not None else attempt.stopped or "failed")
+            attempt.span = None
         if attempt.stopped == "lost" or run.is_dropped:
             if run.end is None:
                 log_outcome_dropped(self._home.log, run.started, attempt.key, attempt.number)
@@ -359,5 +373,8 @@ class Stepper:
             attempt.pulse.cancel()
         if self._attempts.get((attempt.run, attempt.key)) is attempt:
             del self._attempts[attempt.run, attempt.key]
+        if attempt.span is not None:
+            attempt.span.end(None, "dropped")
+            attempt.span = None
         attempt.task = attempt.info = None  # both lead back here: it would be garbage that only a collector finds
         self.release()

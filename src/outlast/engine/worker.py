@@ -112,6 +112,11 @@ class Worker:
         return bool(self.id) and not self._is_draining and not self._fenced.is_set()
 
     @property
+    def lease_age_us(self) -> int:
+        """Since the lease was last renewed."""
+        return 0 if self._heartbeat is None else self._heartbeat.age_us
+
+    @property
     def now_us(self) -> int:
         """The store's time, as far as known."""
         return self.engine.clock.now_us()
@@ -132,6 +137,7 @@ class Worker:
             home, concurrency=settings.concurrency, threads=self._threads, executors=engine.executors
         )
         home.tasks = TaskTaker(self, home)
+        home.stepper.tracing = engine.tracing
         home.watchdog = Watchdog(
             threading.get_ident(), lease_us=settings.lease_us, log=engine.log, describe_current=home.stepper.describe
         )

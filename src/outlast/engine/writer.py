@@ -85,7 +85,7 @@ class Writer:
                 await self._idle.wait()
         except TimeoutError:
             _log.error(
-                "the store does not answer: what %d runs did last is not written, and done again", self._unwritten
+                "the store does not answer: what %d runs did last is not written, and done again", self.unwritten
             )
         if self._task is not None:
             self._task.cancel()
@@ -97,12 +97,13 @@ class Writer:
 
         `by` is the id of the worker that owns the run. Once this process has another, the part is not written.
         Its payloads go through the codecs now, once: what is sent again must be the same."""
-        try:
-            progress = seal_progress(progress, self._payloads)
-        except Exception as error:  # noqa: BLE001 - a codec of the user's: it costs this run, and no other
-            refused = StoreRefused(self._store.url, progress.uid, f"a codec failed: {error!r}")
-            asyncio.get_running_loop().call_soon(_tell, done, refused)
-            return
+        if self._payloads.changes(progress.events) or progress.effects is not None:
+            try:
+                progress = seal_progress(progress, self._payloads)
+            except Exception as error:  # noqa: BLE001 - a codec of the user's: it costs this run, and no other
+                refused = StoreRefused(self._store.url, progress.uid, f"a codec failed: {error!r}")
+                asyncio.get_running_loop().call_soon(_tell, done, refused)
+                return
         if not self._waiting:  # else it has been woken already
             self._idle.clear()
             self._wake.set()
@@ -120,7 +121,8 @@ class Writer:
             self._idle.set()
 
     @property
-    def _unwritten(self) -> int:
+    def unwritten(self) -> int:
+        """How many parts the store has not answered yet."""
         return len(self._waiting) + len(self._writing)
 
     def _take(self) -> list[Part]:

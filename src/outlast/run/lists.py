@@ -25,6 +25,7 @@ from outlast.run.records import QueueInfo, RunPage, WaitPage, WorkerInfo
 
 if TYPE_CHECKING:
     from outlast.engine.engine import Engine
+    from outlast.run.telemetry import Telemetry
 
 __all__ = ["Lists"]
 
@@ -33,6 +34,8 @@ PRUNE_AT_ONCE = 500
 
 class Lists:
     """The part of an app that lists."""
+
+    _telemetry: Telemetry
 
     def _here(self, call: str) -> Engine:
         """The engine. Raises AppNotOpen."""
@@ -123,3 +126,10 @@ class Lists:
         rows = await self._here("app.waits()").store.list_waits(query)
         page = rows[:limit]
         return WaitPage(tuple(map(describe_wait_row, page)), wait_cursor_of(page[-1]) if len(rows) > limit else None)
+
+    async def metrics_text(self) -> str:
+        """Metrics of this process and its store, as Prometheus reads them: for a route `/metrics`.
+
+        Counters count from the first call on: a process that nobody asks counts nothing.
+        """
+        return await self._telemetry.render(self._here("app.metrics_text()"))

@@ -227,6 +227,10 @@ class Store(Protocol):
         """One page of the runs that fit, newest first."""
         ...
 
+    async def count_runs(self) -> dict[RunStatus, int]:
+        """How many runs have not ended, by status. It costs a walk through an index of those."""
+        ...
+
     async def delete_run(self, uid: str) -> bool:
         """Delete an ended, unowned run and all that is its own; False: it or its root has not ended. Missing: True."""
         ...

@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from outlast.core.states import RunStatus
-from outlast.stores.store import RowChange, RunQuery, RunRow, Store
+from outlast.stores.store import Release, RowChange, RunQuery, RunRow, Store
 from tests.stores.contract.backends import Clock
 from tests.stores.contract.writing import end, entry, land, own, park, queue, row_of, start
 
@@ -192,3 +192,14 @@ async def test_a_hot_run_is_running_in_its_row(store: Store, worker: str):
     assert (await store.list_runs(RunQuery()))[0].status is RunStatus.RUNNING
     await land(store, worker, entry("r", 2, row=RowChange(waiting_on="timer")))
     assert await uids(store, waiting_on="timer") == ["r"]
+
+
+# SPEC O6
+async def test_runs_that_have_not_ended_are_counted_by_status(store: Store, worker: str):
+    """Queued, running, suspended: those a person asks about. What has ended is not counted, however many there are."""
+    assert await store.count_runs() == {}
+    await queue(store, "q1", "q2")
+    await own(store, worker, "r", "s", "e")
+    suspended = RowChange(status=RunStatus.SUSPENDED, waiting_on="gate", release=Release(1, 0))
+    await land(store, worker, entry("s", 1, row=suspended), end("e"))
+    assert await store.count_runs() == {RunStatus.QUEUED: 2, RunStatus.RUNNING: 1, RunStatus.SUSPENDED: 1}

@@ -7,8 +7,6 @@ with its own last entry, under an id that no other end of it has.
 
 from __future__ import annotations
 
-from hashlib import sha1
-
 import msgspec
 
 from outlast.core.events import (
@@ -36,7 +34,6 @@ __all__ = [
     "UNWIND_MESSAGE",
     "ChildEnd",
     "Reopen",
-    "child_trace",
     "end_message_id",
     "find_answer_key",
     "judge_end",
@@ -93,12 +90,6 @@ def message_id(uid: str, key: str, attempt: int, kind: str) -> str:
 def end_message_id(uid: str, ends: int) -> str:
     """Id of the message by which this run tells of its end number `ends`, counted from 1."""
     return f"{uid}#{ends}"
-
-
-def child_trace(trace: str, uid: str) -> str:
-    """A `traceparent` in the parent's trace, with a span id that follows from the child's uid."""
-    version, trace_id, _, flags = trace.split("-")
-    return f"{version}-{trace_id}-{sha1(uid.encode(), usedforsecurity=False).hexdigest()[:16]}-{flags}"
 
 
 def find_answer_key(started: RunStarted, events: list[Event]) -> str:

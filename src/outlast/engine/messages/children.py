@@ -21,13 +21,13 @@ from outlast.core.lineage.children import (
     UNWIND_MESSAGE,
     ChildEnd,
     Reopen,
-    child_trace,
     end_message_id,
     judge_end,
     message_id,
     tell_end,
 )
 from outlast.core.reopening import UNWIND, find_cut
+from outlast.core.trace import step_trace
 from outlast.engine.ids import new_mark, new_seed
 from outlast.engine.messages.waits import SIGNAL_MESSAGE, SignalPayload
 from outlast.errors import RunCancelled
@@ -71,7 +71,7 @@ def start_child(run: HotRun, pending: PendingStep) -> Progress:
         input=msgspec.Raw(call.arguments),
         seed=new_seed(),
         python=parent.python,
-        trace=child_trace(parent.trace, uid),
+        trace=step_trace(parent.trace, run.uid, pending.key, run.ends),
         user=parent.user,
         attributes=attributes,
         parent=run.uid,

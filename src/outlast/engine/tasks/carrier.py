@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Protocol
 
+from outlast.core.trace import step_trace
 from outlast.telemetry.logs import Traced
 
 if TYPE_CHECKING:
@@ -14,7 +15,7 @@ if TYPE_CHECKING:
     from outlast.core.calls import StepCall
     from outlast.core.events import StepFailed, StepProgressed, StepSucceeded
 
-__all__ = ["Carried", "Carrier", "Named"]
+__all__ = ["Carried", "Carrier", "Named", "step_trace_of"]
 
 
 class Carrier(Protocol):
@@ -23,6 +24,11 @@ class Carrier(Protocol):
     uid: str
     running: set[str]
     is_dropped: bool
+
+    @property
+    def ends(self) -> int | None:
+        """How often the run has ended before; None: its `started` is of the step already, as its owner tells it."""
+        ...
 
     @property
     def started(self) -> Named | None:
@@ -68,3 +74,10 @@ class Carried(Protocol):
     def call(self) -> StepCall:
         """One of authoring's calls: there are no others."""
         ...
+
+
+def step_trace_of(run: Carrier, key: str) -> str:
+    """The `traceparent` of a step: the same in every process."""
+    if run.started is None:
+        return ""
+    return run.started.trace if run.ends is None else step_trace(run.started.trace, run.uid, key, run.ends)

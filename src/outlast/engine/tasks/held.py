@@ -45,6 +45,7 @@ class HeldTask:
 
     end = None
     """Of its run nothing is known here."""
+    ends = None
 
     __slots__ = (
         "alarm", "attempt", "call", "context", "is_dropped", "is_over", "is_stopped", "key", "lease_until_us",

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, cast
 import msgspec
 
 from outlast.core.events import NOTHING, ErrorRecord
+from outlast.engine.tasks.carrier import step_trace_of
 from outlast.stores.store import NewTask
 
 if TYPE_CHECKING:
@@ -80,7 +81,7 @@ def new_task(run: HotRun, pending: PendingStep, attempt: int, queue: str) -> New
     settings = call.settings
     details = TaskDetails(
         id=started.id,
-        trace=started.trace,
+        trace=started.trace if run.home.stepper.tracing is None else step_trace_of(run, pending.key),
         user=started.user,
         used=attempt - run.steps[pending.key].base,
         retries=call.retries,

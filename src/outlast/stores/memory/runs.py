@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import collections
 import heapq
 import itertools
 from typing import TYPE_CHECKING
@@ -124,6 +125,10 @@ class Runs(Handle):
             return heapq.nsmallest(query.limit, fitting, key=_wait_place)
 
     # --- their deletion ---
+
+    async def count_runs(self) -> dict[RunStatus, int]:
+        with self._opened() as tables:
+            return dict(collections.Counter(run.status for run in tables.runs.values() if run.live))
 
     async def delete_run(self, uid: str) -> bool:
         with self._opened() as tables:

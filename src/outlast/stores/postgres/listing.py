@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from outlast.stores.postgres.link import Link, Record
     from outlast.stores.store import RunQuery, WaitQuery
 
-__all__ = ["find_run", "find_uid", "list_runs", "list_waits", "write_query", "write_waits_query"]
+__all__ = ["count_runs", "find_run", "find_uid", "list_runs", "list_waits", "write_query", "write_waits_query"]
 
 _COLUMNS = """r.uid, r.id, r.workflow, r.version, r.status, r.waiting_on, r.live, r.owner, r.epoch, r.wake_at,
   r.deadline, r.mail, r.priority, r.queue, r.parent, r.root, r.user_id, r.recoveries, r.created_at, r.started_at,
@@ -52,6 +52,11 @@ async def find_uid(link: Link, uid: str) -> RunRow | None:
     """The store's `find_uid`."""
     row = await link.find(_sql["find_uid"], uid=uid)
     return None if row is None else _to_run_row(row)
+
+
+async def count_runs(link: Link) -> dict[RunStatus, int]:
+    """The store's `count_runs`."""
+    return {RunStatus(status): count for status, count in await link.fetch(_sql["count_open"])}
 
 
 async def list_runs(link: Link, query: RunQuery) -> list[RunRow]:

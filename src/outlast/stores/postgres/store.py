@@ -241,6 +241,10 @@ class PostgresStore:
         self._check()
         return await self._use(self._listing, lambda link: listing.list_runs(link, query), again=True)
 
+    async def count_runs(self) -> dict[RunStatus, int]:
+        self._check()
+        return await self._use(self._listing, listing.count_runs, again=True)
+
     async def delete_run(self, uid: str) -> bool:
         deleted = await self._ask(lambda link: deletion.delete_run(link, uid))
         await self._sweep()

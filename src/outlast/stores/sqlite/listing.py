@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from outlast.stores.sqlite.transaction import Row, Transaction
     from outlast.stores.store import RunQuery, WaitQuery
 
-__all__ = ["find_run", "find_uid", "list_runs", "list_waits", "write_query", "write_waits_query"]
+__all__ = ["count_runs", "find_run", "find_uid", "list_runs", "list_waits", "write_query", "write_waits_query"]
 
 _COLUMNS = """r.uid, r.id, r.workflow, r.version, r.status, r.waiting_on, r.live, r.owner, r.epoch, r.wake_at,
   r.deadline, r.mail, r.priority, r.queue, r.parent, r.root, r.user_id, r.recoveries, r.created_at, r.started_at,
@@ -60,6 +60,11 @@ def find_uid(tx: Transaction, uid: str) -> RunRow | None:
     """The store's `find_uid`."""
     row = tx.find(_sql["find_uid"], (uid,))
     return None if row is None else _to_run_row(row)
+
+
+def count_runs(tx: Transaction) -> dict[RunStatus, int]:
+    """The store's `count_runs`."""
+    return {RunStatus(status): count for status, count in tx.fetch(_sql["count_open"])}
 
 
 def list_runs(tx: Transaction, query: RunQuery) -> list[RunRow]:

@@ -196,6 +196,9 @@ class SqliteStore:
     async def list_runs(self, query: RunQuery) -> list[RunRow]:
         return await self._read(lambda tx: listing.list_runs(tx, query))
 
+    async def count_runs(self) -> dict[RunStatus, int]:
+        return await self._read(listing.count_runs)
+
     async def delete_run(self, uid: str) -> bool:
         deleted = await self._write(lambda tx: runs.delete_run(tx, uid))
         await self._sweep()

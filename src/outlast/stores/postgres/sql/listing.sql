@@ -13,6 +13,11 @@ select $columns from outlast.runs r join outlast.run_values v on v.uid = r.uid w
 -- A run.
 select $columns from outlast.runs r join outlast.run_values v on v.uid = r.uid where r.uid = :uid::text;
 
+-- name: count_open
+-- How many runs have not ended, by status: a walk through the index of those.
+select status, count(*) from outlast.runs
+where status in ('queued', 'running', 'suspended', 'compensating') group by status;
+
 -- name: list_waits
 -- A page of open waits, oldest first; `$filters` are put together from the query.
 select w.run_uid, r.id, r.workflow, r.user_id, w.key, w.kind, w.name, w.opened_at, w.deadline, w.policy
