@@ -1,0 +1,69 @@
+"""A shop whose bank is busy at times: what the pictures of the console show (tests/console/pictures.py)."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from dataclasses import dataclass
+
+from outlast import Context, Expired, Outlast, current_step
+
+
+@dataclass
+class Order:
+    id: str
+    items: list[str]
+    amount: int
+
+
+@dataclass
+class Decision:
+    ok: bool
+    note: str | None = None
+
+
+def make_app(url: str) -> Outlast:
+    """The app, on the store of that URL."""
+    app = Outlast(url)
+
+    @app.step(name="charge", retries=3, backoff="300ms")
+    async def charge(order: Order) -> str:
+        if current_step().attempt == 1 and order.amount % 2:
+            raise ConnectionError("the bank is busy")
+        await asyncio.sleep(0.3)
+        return f"receipt for {order.amount}"
+
+    @charge.compensation(name="refund")
+    async def refund(order: Order, receipt: str) -> None:
+        await asyncio.sleep(0.2)
+
+    @app.step(name="pack")
+    async def pack(item: str) -> str:
+        await asyncio.sleep(random.uniform(0.2, 0.9))
+        return f"parcel of {item}"
+
+    @app.step(name="reserve", retries=0)
+    async def reserve(order: Order) -> None:
+        if order.amount > 90:
+            raise LookupError(f"{order.items[0]} is sold out")
+
+    @app.workflow(name="deliver")
+    async def deliver(ctx: Context, parcels: int) -> str:
+        await ctx.sleep("1s")
+        return f"{parcels} parcels on their way"
+
+    @app.workflow(name="fulfil")
+    async def fulfil(ctx: Context, order: Order) -> str:
+        """Charge, pack and ship an order; a person looks at the large ones."""
+        await charge(order)
+        await reserve(order)
+        async with asyncio.TaskGroup() as group:
+            parcels = [group.create_task(pack(item)) for item in order.items]
+        await ctx.milestone("packed")
+        if order.amount > 50:
+            answer = await ctx.approval("ship it?", Decision, expires="3d", approvers="not-initiator")
+            if isinstance(answer, Expired) or not answer.value.ok:
+                raise ValueError("nobody wanted it shipped")
+        return await deliver(len(parcels))
+
+    return app
