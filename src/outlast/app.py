@@ -114,12 +114,18 @@ class Outlast(Lists, Module, Definitions):
             raise InvalidSetting(f"executor {name!r}", executor, "a concurrent.futures.Executor")
         self._executors[name] = executor
 
-    def queue(self, name: str, *, lease: Duration = "60s") -> None:
-        """Say how the steps of this queue are treated by the workers of this app.
+    def queue(
+        self, name: str, *, limit: int | None = None, fair_by: str | None = None, lease: Duration = "60s"
+    ) -> None:
+        """Say how the steps of this queue are treated by the workers of this app. Call it where steps are declared.
 
-        `lease`: when the worker of a step says nothing for so long, the step is taken for lost, and tried again.
+        `limit`: so many may execute at once, on all workers together. `fair_by`: `"user"`, `"workflow"`, or an
+        attribute of runs such as `"attributes.tenant"`; when steps wait, a place goes to whom fewest are executed for,
+        so that one who queues thousands keeps nobody else waiting. `lease`: when the worker of a step says nothing for
+        so long, the step is taken for lost, and tried again.
         """
-        self._queues[check_name("queue", name)] = check_queue(lease=lease)
+        settings = check_queue(limit=limit, fair_by=fair_by, lease=lease)
+        self._queues[check_name("queue", name)] = settings
 
     # --- opening ------------------------------------------------------------------------------------------------------
 

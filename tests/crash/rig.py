@@ -36,6 +36,7 @@ from outlast.stores.store import (
     Progress,
     Reaped,
     RunRow,
+    Sharing,
     TaskOutcome,
     WorkerRow,
 )
@@ -142,8 +143,10 @@ class HeldStore(MemoryStore):
     async def read_journal(self, uid: str, *, after: int = -1, limit: int = 1000) -> list[Entry]:
         return await self._pass("read_journal", super().read_journal(uid, after=after, limit=limit), uid)
 
-    async def claim_tasks(self, claiming: Claiming, functions: Sequence[str], lease_us: int) -> list[ClaimedTask]:
-        return await self._pass("claim_tasks", super().claim_tasks(claiming, functions, lease_us), claiming)
+    async def claim_tasks(
+        self, claiming: Claiming, functions: Sequence[str], lease_us: int, sharing: Sharing | None = None
+    ) -> list[ClaimedTask]:
+        return await self._pass("claim_tasks", super().claim_tasks(claiming, functions, lease_us, sharing), claiming)
 
     async def renew_tasks(
         self, worker_id: str, held: Sequence[tuple[str, str, int, bytes]], lease_us: int

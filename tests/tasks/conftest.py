@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests import postgres_schemas
-from tests.tasks.flows import flows, gates
+from tests.tasks.flows import gates
 from tests.tasks.world import Elsewhere, World
 
 
@@ -24,7 +24,7 @@ async def url(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[s
 @pytest.fixture
 def world(url: str) -> World:
     gates.reset()
-    return World(url, flows)
+    return World(url)
 
 
 @pytest.fixture

@@ -28,6 +28,8 @@ class Gates:
         self.began: Counter[str] = Counter()
         self.ended: Counter[str] = Counter()
         self.cancelled: Counter[str] = Counter()
+        self.most = 0
+        """That were held at once."""
         self.infos: list[StepInfo] = []
 
 
@@ -91,8 +93,10 @@ async def see_begun(count: int) -> None:
 async def held(name: str) -> str:
     """Waits for the gate."""
     gates.began[name] += 1
+    gates.most = max(gates.most, gates.began.total() - gates.ended.total() - gates.cancelled.total())
     try:
         await gates.open.wait()
+        await asyncio.sleep(0.002)
     except asyncio.CancelledError:
         gates.cancelled[name] += 1
         raise
@@ -187,6 +191,16 @@ async def fan(ctx: Context, width: int) -> list[int]:
 @flows.workflow
 async def hold(ctx: Context, names: list[str]) -> list[str]:
     return list(await asyncio.gather(*(held.options(name=name)(name) for name in names)))
+
+
+@flows.step(queue="mail")
+async def send() -> str:
+    return "posted"
+
+
+@flows.workflow
+async def post(ctx: Context) -> str:
+    return await send()
 
 
 @flows.workflow

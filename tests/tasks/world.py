@@ -13,6 +13,7 @@ from outlast.authoring.module import Module
 from outlast.engine.worker import Worker
 from outlast.run.handle import Run
 from outlast.run.records import AttemptInfo, StepSummary
+from tests.tasks.flows import flows
 
 __all__ = ["Elsewhere", "World", "attempts_of", "eventually", "step_of"]
 
@@ -22,16 +23,17 @@ PATIENCE_S = 20.0
 class World:
     """One store; `home` works the runs, and further apps work queues."""
 
-    def __init__(self, url: str, module: Module) -> None:
+    def __init__(self, url: str, settings: dict[str, Any] | None = None) -> None:
+        """`settings` of the queue `gpu`."""
         self.url = url
-        self.module = module
+        self._settings = settings or {}
 
-    def app(self, *modules: Module, task_lease: str = "60s") -> Outlast:
+    def app(self, *modules: Module) -> Outlast:
         """Another process's app; it knows these modules, or all there is."""
         app = Outlast(self.url)
-        for module in modules or (self.module,):
+        for module in modules or (flows,):
             app.include(module)
-        app.queue("gpu", lease=task_lease)
+        app.queue("gpu", **self._settings)
         return app
 
     @asynccontextmanager
@@ -39,7 +41,7 @@ class World:
         self, *queues: str, modules: tuple[Module, ...] = (), **settings: Any
     ) -> AsyncIterator[Elsewhere]:
         """A worker of these queues, for as long as the block lasts."""
-        app = self.app(*modules, task_lease=settings.pop("task_lease", "60s"))
+        app = self.app(*modules)
         async with app.worker(queues=queues or ("default",), **settings) as worker:
             yield Elsewhere(app, worker)
 

@@ -22,7 +22,7 @@ from outlast.engine.ids import new_uid
 from outlast.engine.loading import Loader, python_version
 from outlast.engine.stepper import Stepper
 from outlast.engine.sweeper import Sweeper
-from outlast.engine.tasks.queues import group_by_lease
+from outlast.engine.tasks.queues import TaskClaim, plan_claims
 from outlast.engine.tasks.taking import TaskTaker
 from outlast.engine.threads import ThreadPool
 from outlast.engine.watchdog import Watchdog
@@ -192,9 +192,9 @@ class Worker:
         wanted = self.settings.queues if queues is None else queues
         return Claiming(self.id, wanted, self.engine.deploy, limit, oldest_first=self._claims % 8 == 0)
 
-    def queues_by_lease(self) -> list[tuple[int, tuple[str, ...]]]:
-        """The queues whose steps it runs, by how long their leases are, in µs."""
-        return group_by_lease(self.settings.queues, self.engine.queues)
+    def task_claims(self) -> list[TaskClaim]:
+        """How it asks for queued steps."""
+        return plan_claims(self.settings.queues, self.engine.queues)
 
     async def _claim_for_ever(self) -> None:
         while True:

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
         NewMessage,
         Progress,
         Sent,
+        Sharing,
         Store,
         TaskOutcome,
         TaskRow,
@@ -132,10 +133,12 @@ class _SealedStore:
             return row
         return msgspec.structs.replace(row, wait=msgspec.structs.replace(wait, policy=policy))
 
-    async def claim_tasks(self, claiming: Claiming, functions: Sequence[str], lease_us: int) -> list[ClaimedTask]:
+    async def claim_tasks(
+        self, claiming: Claiming, functions: Sequence[str], lease_us: int, sharing: Sharing | None = None
+    ) -> list[ClaimedTask]:
         """Arguments that cannot be read here are left as they lie: decoding them fails, and says why."""
         claimed = []
-        for task in await self._store.claim_tasks(claiming, functions, lease_us):
+        for task in await self._store.claim_tasks(claiming, functions, lease_us, sharing):
             try:
                 arguments = self._payloads.open(task.run, task.arguments, _of_task(task.key))
             except PayloadUnreadable:

@@ -6,7 +6,7 @@ What always holds: nothing here asks the store or the clock; the same row and jo
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
@@ -24,7 +24,7 @@ from outlast.core.view import RunView, StepView
 from outlast.core.waits.approval import show_policy
 from outlast.core.waits.book import OpenWait
 from outlast.core.waits.events import WaitKind
-from outlast.engine.tasks.queues import find_unserved
+from outlast.engine.tasks.queues import DEFAULT, QueueSettings, find_unserved
 from outlast.errors import RunCancelled
 from outlast.payloads import Sealed
 from outlast.run.records import (
@@ -253,16 +253,23 @@ def describe_workflow(workflow: Workflow[..., Any]) -> WorkflowInfo:
     )
 
 
-def describe_queues(rows: Iterable[QueueRow], workers: Iterable[WorkerRow], now_us: int) -> list[QueueInfo]:
+def describe_queues(
+    rows: Iterable[QueueRow], workers: Iterable[WorkerRow], settings: Mapping[str, QueueSettings], now_us: int
+) -> list[QueueInfo]:
     """The queues that something stands in, or that a live worker serves, by name."""
     alive = [worker for worker in workers if worker.dead_at is None and worker.expires_at > now_us]
     standing: dict[str, list[QueueRow]] = {queue: [] for worker in alive for queue in worker.queues}
     for row in rows:
         standing.setdefault(row.queue, []).append(row)
-    return [_describe_queue(name, standing[name], alive, now_us) for name in sorted(standing)]
+    return [
+        _describe_queue(name, standing[name], alive, settings.get(name, DEFAULT).limit, now_us)
+        for name in sorted(standing)
+    ]
 
 
-def _describe_queue(name: str, rows: list[QueueRow], alive: list[WorkerRow], now_us: int) -> QueueInfo:
+def _describe_queue(
+    name: str, rows: list[QueueRow], alive: list[WorkerRow], limit: int | None, now_us: int
+) -> QueueInfo:
     runs = [row for row in rows if row.function is None]
     steps = [row for row in rows if row.function is not None]
     oldest_at = min((row.oldest_at for row in rows if row.oldest_at is not None), default=now_us)
@@ -275,6 +282,7 @@ def _describe_queue(name: str, rows: list[QueueRow], alive: list[WorkerRow], now
         held_steps=sum(row.held for row in steps),
         lag=_duration(max(0, now_us - oldest_at)),
         workers=sum(name in worker.queues for worker in alive),
+        limit=limit,
         unknown=tuple(function for _, function in find_unserved(waiting, alive)),
     )
 

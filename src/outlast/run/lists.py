@@ -99,9 +99,9 @@ class Lists:
         """The queues that something stands in or that a live worker serves: what waits, for how long, who serves it.
 
         It counts all that is due or held: for people and metrics, not for every second."""
-        store = self._here("app.queues()").store
-        rows, workers = await store.list_queues(), await store.list_workers()
-        return describe_queues(rows, workers, await store.now())
+        engine = self._here("app.queues()")
+        rows, workers = await engine.store.list_queues(), await engine.store.list_workers()
+        return describe_queues(rows, workers, engine.queues, await engine.store.now())
 
     async def waits(
         self,

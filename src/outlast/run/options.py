@@ -20,7 +20,7 @@ from outlast.core.keys import check_name
 from outlast.core.states import ENDED, RunStatus
 from outlast.core.waits.events import WaitKind
 from outlast.engine.starting import Start
-from outlast.engine.tasks.queues import QueueSettings
+from outlast.engine.tasks.queues import ATTRIBUTE, QueueSettings
 from outlast.engine.worker import WorkerSettings
 from outlast.errors import InvalidDuration, InvalidSetting, ValueTooLarge
 from outlast.stores.store import RunQuery, RunRow, WaitQuery, WaitRow
@@ -281,12 +281,15 @@ def check_worker(
     )
 
 
-def check_queue(*, lease: Duration) -> QueueSettings:
+def check_queue(*, limit: int | None, fair_by: str | None, lease: Duration) -> QueueSettings:
     """What is settled about a queue. Raises InvalidSetting or InvalidDuration."""
     lease_us = _duration_us("lease", lease)
     if lease_us < SHORTEST_LEASE_US:
         raise InvalidSetting("lease", lease, "some seconds; 60s is the default")
-    return QueueSettings(lease_us)
+    if fair_by is not None and fair_by not in {"user", "workflow"} and not fair_by.startswith(ATTRIBUTE):
+        raise InvalidSetting("fair_by", fair_by, f'"user", "workflow" or "{ATTRIBUTE}NAME"')
+    most = None if limit is None else _whole("limit", limit, 1, 1_000_000)
+    return QueueSettings(lease_us, most, fair_by or "")
 
 
 def _duration_us(setting: str, value: Duration) -> int:

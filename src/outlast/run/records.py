@@ -285,6 +285,8 @@ class QueueInfo(msgspec.Struct, frozen=True):
     """For how long the first of all that waits has been due."""
     workers: int
     """How many live workers serve it."""
+    limit: int | None
+    """Of steps executing at once, as this app says it; None: none, or the app does not know."""
     unknown: tuple[str, ...]
     """Functions of steps that wait, and that no live worker of the queue knows."""
 

@@ -86,6 +86,8 @@ class NewTask(msgspec.Struct, frozen=True):
     priority: int = 5
     details: bytes = b"{}"
     """JSON the worker that claims it needs beside: user, trace, attempts, deadline."""
+    group: str = ""
+    """Whom it is for: a queue that is shared out gives each group its part. "": it is not shared out so."""
 
 
 class NewWait(msgspec.Struct, frozen=True):

@@ -33,6 +33,7 @@ __all__ = [
     "RunQuery",
     "RunRow",
     "Sent",
+    "Sharing",
     "TaskOutcome",
     "TaskRow",
     "VersionRow",
@@ -214,6 +215,18 @@ class Claiming(msgspec.Struct, frozen=True):
     """At most the free places."""
     oldest_first: bool = False
     """Regardless of priority: every eighth claim, so that low priorities do not starve."""
+
+
+class Sharing(msgspec.Struct, frozen=True):
+    """How the tasks of one queue are shared out: for a claim of this queue alone.
+
+    Among those of a priority, a group that has fewer tasks held comes first, whoever holds them; among groups that have
+    as many, who has waited for more turns: a task gets its turn when it is queued, one behind its group's last, and not
+    before the first of all that wait. (Held tasks alone would not do: with one place nothing is held when it is given.)
+    """
+
+    most: int | None = None
+    """Tasks of the queue that may be held at once, by all workers together. None: any number."""
 
 
 class ClaimedRun(msgspec.Struct, frozen=True):

@@ -55,6 +55,7 @@ from outlast.stores.records import (
     RunQuery,
     RunRow,
     Sent,
+    Sharing,
     TaskOutcome,
     TaskRow,
     VersionRow,
@@ -98,6 +99,7 @@ __all__ = [
     "RunRow",
     "Send",
     "Sent",
+    "Sharing",
     "Store",
     "TaskOutcome",
     "TaskRow",
@@ -249,8 +251,13 @@ class Store(Protocol):
         """One page of the open waits that fit, across runs, oldest first."""
         ...
 
-    async def claim_tasks(self, claiming: Claiming, functions: Sequence[str], lease_us: int) -> list[ClaimedTask]:
-        """Take due tasks of these queues whose function is known here. Raises `Fenced`."""
+    async def claim_tasks(
+        self, claiming: Claiming, functions: Sequence[str], lease_us: int, sharing: Sharing | None = None
+    ) -> list[ClaimedTask]:
+        """Take due tasks of these queues whose function is known here: by priority, then the longest due.
+
+        With `sharing`, of one queue, as that says; two claims at once never exceed its limit. Raises `Fenced`.
+        """
         ...
 
     async def renew_tasks(

@@ -1,18 +1,29 @@
-"""What is settled about a queue, for its queued steps. Layer: engine."""
+"""What is settled about a queue, for its queued steps. Layer: engine.
+
+What always holds: the settings are those of the code at hand. Workers of two deploys that disagree each keep to their
+own, so a limit is the larger of the two while both are there.
+"""
 
 from __future__ import annotations
 
 import collections
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
+
+from outlast.stores.store import Sharing
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping
 
+    from outlast.core.events import RunStarted
     from outlast.stores.store import WorkerRow
 
-__all__ = ["QueueSettings", "find_unserved", "group_by_lease"]
+__all__ = ["ATTRIBUTE", "DEFAULT", "QueueSettings", "TaskClaim", "find_group", "find_unserved", "plan_claims"]
+
+ATTRIBUTE = "attributes."
+"""`fair_by=attributes.tenant`: by the run's attribute of this name."""
+LONGEST_GROUP = 200
 
 
 class QueueSettings(msgspec.Struct, frozen=True):
@@ -20,9 +31,52 @@ class QueueSettings(msgspec.Struct, frozen=True):
 
     lease_us: int = 60_000_000
     """How long a queued step may go without a renewal before it is taken for lost (SPEC L6)."""
+    limit: int | None = None
+    """Steps of it that may execute at once, on all workers together."""
+    fair_by: str = ""
+    """`user`, `workflow` or `attributes.NAME`: of each of these as many execute as of the others, while both wait."""
+
+    @property
+    def is_shared(self) -> bool:
+        """It is claimed from alone, as it is to be shared out."""
+        return self.limit is not None or bool(self.fair_by)
 
 
-_DEFAULT = QueueSettings()
+DEFAULT = QueueSettings()
+
+
+class TaskClaim(NamedTuple):
+    """One call of `Store.claim_tasks`: for which queues, under what lease, and how they are shared out."""
+
+    queues: tuple[str, ...]
+    lease_us: int
+    sharing: Sharing | None = None
+
+
+def plan_claims(queues: Iterable[str], settings: Mapping[str, QueueSettings]) -> list[TaskClaim]:
+    """The calls that ask all these queues: plain ones together where their lease is the same, shared ones alone."""
+    together: dict[int, list[str]] = collections.defaultdict(list)
+    claims = []
+    for queue in queues:
+        known = settings.get(queue, DEFAULT)
+        if known.is_shared:
+            claims.append(TaskClaim((queue,), known.lease_us, Sharing(known.limit)))
+        else:
+            together[known.lease_us].append(queue)
+    return claims + [TaskClaim(tuple(names), lease_us) for lease_us, names in together.items()]
+
+
+def find_group(settings: QueueSettings, started: RunStarted) -> str:
+    """Whom a step of this run is for, where the queue is shared out among groups: those without are one, too."""
+    by = settings.fair_by
+    if not by:
+        return ""
+    value: Any = None
+    if by.startswith(ATTRIBUTE):
+        value = (msgspec.json.decode(started.attributes) or {}).get(by.removeprefix(ATTRIBUTE))
+    else:
+        value = started.user if by == "user" else started.workflow
+    return "-" if value is None else f"={value}"[:LONGEST_GROUP]
 
 
 def find_unserved(steps: Iterable[tuple[str, str]], workers: Collection[WorkerRow]) -> list[tuple[str, str]]:
@@ -32,11 +86,3 @@ def find_unserved(steps: Iterable[tuple[str, str]], workers: Collection[WorkerRo
         for queue, function in steps
         if not any(queue in worker.queues and function in worker.functions for worker in workers)
     ]
-
-
-def group_by_lease(queues: Iterable[str], settings: Mapping[str, QueueSettings]) -> list[tuple[int, tuple[str, ...]]]:
-    """The queues in groups that one claim can serve: a lease in µs, and those that have it."""
-    groups: dict[int, list[str]] = collections.defaultdict(list)
-    for queue in queues:
-        groups[settings.get(queue, _DEFAULT).lease_us].append(queue)
-    return [(lease_us, tuple(names)) for lease_us, names in groups.items()]

@@ -15,7 +15,7 @@ from outlast.core.events import StepFailed
 from outlast.engine.clock import boottime_us
 from outlast.engine.tasks.held import HeldTask
 from outlast.engine.tasks.leases import TaskLeases
-from outlast.engine.tasks.queues import find_unserved
+from outlast.engine.tasks.queues import DEFAULT, TaskClaim, find_group, find_unserved
 from outlast.engine.tasks.reporting import Reports
 from outlast.engine.tasks.wire import read_details
 from outlast.errors import Fenced, StoreError
@@ -24,6 +24,7 @@ from outlast.telemetry.logs import fields, log_outcome_dropped
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable
 
+    from outlast.core.events import RunStarted
     from outlast.engine.hot import HotRun
     from outlast.engine.hotruns import HotRuns
     from outlast.engine.worker import Worker
@@ -50,6 +51,7 @@ class TaskTaker:
         self._sent: set[tuple[str, str]] = set()
         """Queues and functions of what was queued here, since it was last looked whether anybody is there for it."""
         self._asking: set[asyncio.Task[None]] = set()
+        self._turn = 0
         self._misses = 0
         """Claims in a row that brought nothing."""
         self._pause_until = 0.0
@@ -73,6 +75,10 @@ class TaskTaker:
         if any(task.queue in queues and self._home.registry.find_step(task.function) is not None for task in tasks):
             self._misses, self._pause_until = 0, 0.0
             self._wake.set()
+
+    def group_of(self, queue: str, started: RunStarted) -> str:
+        """Whom a step of this run is for, as the queue is shared out."""
+        return find_group(self._worker.engine.queues.get(queue, DEFAULT), started)
 
     async def look_after_sent(self, workers: Collection[WorkerRow]) -> None:
         """Warn of what was queued here and waits for somebody to come: these are all the workers that live."""
@@ -137,9 +143,9 @@ class TaskTaker:
             return 0
         taken = 0
         try:
-            for lease_us, queues in self._worker.queues_by_lease():
+            for claim in self._next_claims():
                 if taken < places:
-                    taken += await self._claim_from(queues, lease_us, places - taken)
+                    taken += await self._claim_from(claim, places - taken)
         finally:
             for _ in range(places - taken):
                 self._home.stepper.release()
@@ -156,12 +162,19 @@ class TaskTaker:
             places += 1
         return places
 
-    async def _claim_from(self, queues: tuple[str, ...], lease_us: int, places: int) -> int:
+    def _next_claims(self) -> list[TaskClaim]:
+        """Another of them first each time, so that no queue gets only the places that others leave."""
+        claims = self._worker.task_claims()
+        self._turn += 1
+        first = self._turn % len(claims)
+        return claims[first:] + claims[:first]
+
+    async def _claim_from(self, claim: TaskClaim, places: int) -> int:
         """How many it claimed, each of which has its place now."""
         worker, home = self._worker, self._home
-        claiming = worker.claiming(places, queues)
-        sent_at = boottime_us()
-        claimed = await home.store.claim_tasks(claiming, home.registry.functions(), lease_us)
+        claiming = worker.claiming(places, claim.queues)
+        sent_at, lease_us = boottime_us(), claim.lease_us
+        claimed = await home.store.claim_tasks(claiming, home.registry.functions(), lease_us, claim.sharing)
         # CRASH: they are claimed and nobody begins them. Their leases lapse, and their runs are told that they are
         # lost: what must not happen twice is interrupted. [test_killed_at[task-claimed-and-not-begun]]
         if claiming.worker != home.worker_id:
@@ -229,6 +242,9 @@ class TaskTaker:
                 log_outcome_dropped(self._home.log, held.started, held.key, held.attempt)
         uids = dict.fromkeys(held.uid for held, counted, _ in answers if counted)
         hot = [uid for uid in uids if self._home.find(uid) is not None]
+        if self._misses and any(claim.sharing is not None for claim in self._worker.task_claims()):
+            self._misses, self._pause_until = 0, 0.0  # what had no place in a queue with a limit may have one now
+            self._wake.set()
         if len(hot) < len(uids):
             self._worker.wake()  # the others may be due for us
         await self._home.read_mail(hot)

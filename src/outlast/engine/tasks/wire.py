@@ -90,8 +90,17 @@ def new_task(run: HotRun, pending: PendingStep, attempt: int, queue: str) -> New
         executor=settings.executor,
         compensates=call.compensates,
     )
+    group = run.home.tasks.group_of(queue, started)
     return NewTask(
-        pending.key, attempt, queue, call.function, call.arguments, run.now_us(), started.priority, _encode(details)
+        pending.key,
+        attempt,
+        queue,
+        call.function,
+        call.arguments,
+        run.now_us(),
+        started.priority,
+        _encode(details),
+        group,
     )
 
 

@@ -52,6 +52,7 @@ class Task:
     progress: bytes = b""
     queue: str = field(init=False)
     priority: int = field(init=False)
+    turn: int = 0
     ticket: int = 0
 
     def __post_init__(self) -> None:
@@ -184,8 +185,21 @@ class Tables:
         """Queue an attempt, in the place of an older one."""
         self.drop_task(run, new.key)
         task = run.tasks[new.key] = Task(run.uid, new)
+        task.turn = self._next_turn(new) if new.group else 0
         self.due_tasks.put(task, new.due_at)
         self.hints.tell()
+
+    def _next_turn(self, new: NewTask) -> int:
+        """One behind the last of its group, and not before the first of all that wait."""
+        turns = [
+            (task.new.group, task.turn)
+            for run in self.runs.values()
+            for task in run.tasks.values()
+            if task.owner is None and task.ticket and task.new.group
+            and (task.queue, task.priority) == (new.queue, new.priority)
+        ]  # fmt: skip
+        last = max((turn + 1 for group, turn in turns if group == new.group), default=0)
+        return max(last, min((turn for _, turn in turns), default=0))
 
     def drop_task(self, run: Run, key: str) -> None:
         """Forget the attempt that is queued or running under this key, if one is."""

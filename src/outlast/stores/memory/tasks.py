@@ -8,6 +8,7 @@ outcome, and until then its task.
 
 from __future__ import annotations
 
+import collections
 import itertools
 from typing import TYPE_CHECKING
 
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from outlast.stores.memory.tables import Run, Tables, Task
-    from outlast.stores.store import Claiming, TaskOutcome
+    from outlast.stores.store import Claiming, Sharing, TaskOutcome
 
 __all__ = ["Tasks", "has_lapsed"]
 
@@ -26,18 +27,23 @@ __all__ = ["Tasks", "has_lapsed"]
 class Tasks(Mail):
     """The store's methods about queued steps."""
 
-    async def claim_tasks(self, claiming: Claiming, functions: Sequence[str], lease_us: int) -> list[ClaimedTask]:
+    async def claim_tasks(
+        self, claiming: Claiming, functions: Sequence[str], lease_us: int, sharing: Sharing | None = None
+    ) -> list[ClaimedTask]:
         with self._opened() as tables:
             self._require_lease(claiming.worker)
             now = tables.clock()
             known = frozenset(functions)
-            tasks = tables.due_tasks.take(
-                claiming.queues,
-                now,
-                claiming.limit,
-                lambda task: task.new.function in known,
-                oldest_first=claiming.oldest_first,
-            )
+            if sharing is None:
+                tasks = tables.due_tasks.take(
+                    claiming.queues,
+                    now,
+                    claiming.limit,
+                    lambda task: task.new.function in known,
+                    oldest_first=claiming.oldest_first,
+                )
+            else:
+                tasks = _take_shared(tables, claiming, known, now, sharing)
             for task in tasks:
                 task.owner = claiming.worker
                 task.claimed_at = now
@@ -120,6 +126,32 @@ class Tasks(Mail):
     def _is_dead(self, worker_id: str | None) -> bool:
         worker = self._tables.workers.get(worker_id or "")
         return worker is None or worker.dead_at is not None
+
+
+def _take_shared(tables: Tables, claiming: Claiming, known: frozenset[str], now: int, sharing: Sharing) -> list[Task]:
+    """Tasks of one queue, as it is shared out."""
+    (queue,) = claiming.queues
+    held = collections.Counter(task.new.group for task in tables.held_tasks if task.queue == queue)
+    waiting = [
+        task
+        for run in tables.runs.values()
+        for task in run.tasks.values()
+        if task.owner is None and task.queue == queue and task.new.due_at <= now and task.new.function in known
+    ]
+    waiting.sort(key=lambda task: (task.priority, task.turn, task.new.due_at, task.ticket))
+    ranks: collections.Counter[tuple[int, str]] = collections.Counter()
+    ordered = []
+    for task in waiting:
+        ranks[task.priority, task.new.group] += 1
+        has = held[task.new.group] + ranks[task.priority, task.new.group]
+        level = 0 if claiming.oldest_first else task.priority
+        ordered.append((level, has, task.turn, task.new.due_at, task.ticket, task))
+    ordered.sort(key=lambda entry: entry[:5])
+    left = claiming.limit if sharing.most is None else min(claiming.limit, max(0, sharing.most - held.total()))
+    taken = [entry[-1] for entry in ordered[:left]]
+    for task in taken:
+        tables.due_tasks.drop(task)
+    return taken
 
 
 class _Standing:

@@ -12,13 +12,14 @@ from outlast.core.states import RunStatus
 from outlast.stores.delivery import Recipient
 from outlast.stores.postgres.mail import deliver
 from outlast.stores.postgres.statements import columns, load_statements
+from outlast.stores.turns import count_turns
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from outlast.stores.postgres.link import Link, Record
     from outlast.stores.postgres.statements import Row, Statement
-    from outlast.stores.store import Effects, Progress
+    from outlast.stores.store import Effects, NewTask, Progress
 
 __all__ = ["Runs", "apply", "start_runs"]
 
@@ -112,14 +113,25 @@ async def _change_tasks(link: Link, effects: Sequence[tuple[str, Effects]]) -> N
         [(has_unowned,)] = await link.fetch(_tasks["stop_keys"], **pairs)
         if has_unowned:
             await link.run(_tasks["drop_keys"], **pairs)
-    queued = [
-        (uid, new.key, new.attempt, new.queue, new.function, new.arguments, new.details, new.due_at, new.priority)
-        for uid, each in effects
-        for new in each.tasks
-    ]
+    queued = [(uid, new) for uid, each in effects for new in each.tasks]
     if queued:
-        names = "uid key attempt queue function arguments details due_at priority"
-        await link.run(_tasks["insert_tasks"], **columns(names, queued))
+        turns = await _give_turns(link, [new for _, new in queued])
+        rows = [
+            (
+                *(uid, new.key, new.attempt, new.queue, new.function, new.arguments, new.details, new.due_at),
+                *(new.priority, new.group, turn),
+            )
+            for (uid, new), turn in zip(queued, turns, strict=True)
+        ]
+        names = "uid key attempt queue function arguments details due_at priority share turn"
+        await link.run(_tasks["insert_tasks"], **columns(names, rows))
+
+
+async def _give_turns(link: Link, tasks: Sequence[NewTask]) -> list[int]:
+    """The turn of each. Those of one group follow each other."""
+    groups = sorted({(new.queue, new.priority, new.group) for new in tasks if new.group})
+    found = await link.fetch(_tasks["fetch_turns"], **columns("queue priority share", groups)) if groups else []
+    return count_turns(tasks, {(queue, priority, group): turn for queue, priority, group, turn in found})
 
 
 async def _change_waits(link: Link, effects: Sequence[tuple[str, Effects]]) -> None:

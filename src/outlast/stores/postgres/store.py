@@ -46,6 +46,7 @@ if TYPE_CHECKING:
         RunQuery,
         RunRow,
         Sent,
+        Sharing,
         Store,
         TaskOutcome,
         TaskRow,
@@ -282,8 +283,12 @@ class PostgresStore:
         self._check()
         return await self._use(self._listing, lambda link: listing.list_waits(link, query), again=True)
 
-    async def claim_tasks(self, claiming: Claiming, functions: Sequence[str], lease_us: int) -> list[ClaimedTask]:
-        return await self._ask(lambda link: tasks.claim_tasks(link, claiming, functions, lease_us), again=False)
+    async def claim_tasks(
+        self, claiming: Claiming, functions: Sequence[str], lease_us: int, sharing: Sharing | None = None
+    ) -> list[ClaimedTask]:
+        return await self._ask(
+            lambda link: tasks.claim_tasks(link, claiming, functions, lease_us, sharing), again=False
+        )
 
     async def renew_tasks(
         self, worker_id: str, held: Sequence[tuple[str, str, int, bytes]], lease_us: int

@@ -6,7 +6,7 @@ outcome, and until then its task; and where both are locked, the run's row is be
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from outlast.errors import Fenced
 from outlast.stores.delivery import Recipient
@@ -17,8 +17,8 @@ from outlast.stores.store import LOST_MESSAGE, TASK_MESSAGE, ClaimedTask, NewMes
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from outlast.stores.postgres.link import Link
-    from outlast.stores.store import Claiming, TaskOutcome
+    from outlast.stores.postgres.link import Link, Record
+    from outlast.stores.store import Claiming, Sharing, TaskOutcome
 
 __all__ = [
     "claim_tasks",
@@ -35,21 +35,36 @@ _claims = load_statements("claims")
 _queues = load_statements("queues")
 _runs = load_statements("runs")
 
+_ANY_NUMBER = 2**62
 
-async def claim_tasks(link: Link, claiming: Claiming, functions: Sequence[str], lease_us: int) -> list[ClaimedTask]:
+
+async def claim_tasks(
+    link: Link, claiming: Claiming, functions: Sequence[str], lease_us: int, sharing: Sharing | None
+) -> list[ClaimedTask]:
     """The store's `claim_tasks`."""
-    rows = await link.fetch(
-        _claims["claim_tasks"],
-        worker=claiming.worker,
-        queues=claiming.queues,
-        functions=[*functions],
-        limit=claiming.limit,
-        oldest_first=claiming.oldest_first,
-        lease=lease_us,
-    )
+    wanted = {
+        "worker": claiming.worker,
+        "functions": [*functions],
+        "limit": claiming.limit,
+        "oldest_first": claiming.oldest_first,
+        "lease": lease_us,
+    }
+    if sharing is None:
+        rows = await link.fetch(_claims["claim_tasks"], queues=claiming.queues, **wanted)
+    else:
+        rows = await _claim_shared(link, claiming.queues[0], sharing, wanted)
     if not rows:
         raise Fenced(claiming.worker)
     return [ClaimedTask(*row) for row in rows if row[0] is not None]
+
+
+async def _claim_shared(link: Link, queue: str, sharing: Sharing, wanted: dict[str, Any]) -> list[Record]:
+    if sharing.most is None:
+        return await link.fetch(_claims["claim_shared"], queue=queue, most=_ANY_NUMBER, **wanted)
+    async with link.transaction():
+        # A statement of its own: what is counted next must see what whoever held the lock has claimed.
+        await link.run(_claims["lock_queue"], name=f"outlast queue {link.settings.schema} {queue}")
+        return await link.fetch(_claims["claim_shared"], queue=queue, most=sharing.most, **wanted)
 
 
 async def renew_tasks(

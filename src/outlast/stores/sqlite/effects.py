@@ -11,12 +11,13 @@ from typing import TYPE_CHECKING
 from outlast.core.states import RunStatus
 from outlast.stores.sqlite.mail import consume, deliver
 from outlast.stores.sqlite.statements import load_statements
+from outlast.stores.turns import count_turns
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from outlast.stores.sqlite.transaction import Row, Transaction
-    from outlast.stores.store import Effects, NewRun, RowChange
+    from outlast.stores.store import Effects, NewRun, NewTask, RowChange
 
 __all__ = ["apply", "delimit", "start_runs"]
 
@@ -85,13 +86,24 @@ def _change_tasks(tx: Transaction, parts: Sequence[tuple[str, int, Effects]]) ->
     if keys:
         tx.run_rows(_tasks["drop_keys"], keys)
         tx.run_rows(_tasks["stop_keys"], keys)
-    queued = [
-        (uid, new.key, new.attempt, new.queue, new.function, new.arguments, new.details, new.due_at, new.priority)
-        for uid, _, effects in parts
-        for new in effects.tasks
-    ]
+    queued = [(uid, new) for uid, _, effects in parts for new in effects.tasks]
     if queued:
-        tx.run_rows(_tasks["insert_tasks"], queued)
+        turns = _give_turns(tx, [new for _, new in queued])
+        rows = [
+            (
+                *(uid, new.key, new.attempt, new.queue, new.function, new.arguments, new.details, new.due_at),
+                *(new.priority, new.group, turn),
+            )
+            for (uid, new), turn in zip(queued, turns, strict=True)
+        ]
+        tx.run_rows(_tasks["insert_tasks"], rows)
+
+
+def _give_turns(tx: Transaction, tasks: Sequence[NewTask]) -> list[int]:
+    """The turn of each. Those of one group follow each other."""
+    groups = {(new.queue, new.priority, new.group) for new in tasks if new.group}
+    found = tx.fetch_rows(_tasks["fetch_turns"], sorted(groups)) if groups else []
+    return count_turns(tasks, {(queue, priority, group): turn for queue, priority, group, turn in found})
 
 
 def _change_waits(tx: Transaction, parts: Sequence[tuple[str, int, Effects]]) -> None:

@@ -44,6 +44,7 @@ if TYPE_CHECKING:
         RunQuery,
         RunRow,
         Sent,
+        Sharing,
         Store,
         TaskOutcome,
         TaskRow,
@@ -235,8 +236,10 @@ class SqliteStore:
     async def list_waits(self, query: WaitQuery = ALL_WAITS) -> list[WaitRow]:
         return await self._read(lambda tx: listing.list_waits(tx, query))
 
-    async def claim_tasks(self, claiming: Claiming, functions: Sequence[str], lease_us: int) -> list[ClaimedTask]:
-        return await self._write(lambda tx: tasks.claim_tasks(tx, claiming, functions, lease_us))
+    async def claim_tasks(
+        self, claiming: Claiming, functions: Sequence[str], lease_us: int, sharing: Sharing | None = None
+    ) -> list[ClaimedTask]:
+        return await self._write(lambda tx: tasks.claim_tasks(tx, claiming, functions, lease_us, sharing))
 
     async def renew_tasks(
         self, worker_id: str, held: Sequence[tuple[str, str, int, bytes]], lease_us: int

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from outlast.stores.sqlite.transaction import Transaction
-    from outlast.stores.store import Claiming, TaskOutcome
+    from outlast.stores.store import Claiming, Sharing, TaskOutcome
 
 __all__ = [
     "claim_tasks",
@@ -35,17 +35,23 @@ __all__ = [
 _sql = load_statements("tasks")
 
 
-def claim_tasks(tx: Transaction, claiming: Claiming, functions: Sequence[str], lease_us: int) -> list[ClaimedTask]:
+def claim_tasks(
+    tx: Transaction, claiming: Claiming, functions: Sequence[str], lease_us: int, sharing: Sharing | None
+) -> list[ClaimedTask]:
     """The store's `claim_tasks`."""
     require_lease(tx, claiming.worker)
     wanted = {
-        "queues": msgspec.json.encode(claiming.queues).decode(),
         "functions": msgspec.json.encode(functions).decode(),
         "now": tx.now,
         "limit": claiming.limit,
         "oldest_first": claiming.oldest_first,
     }
-    due = [rowid for (rowid,) in tx.fetch(_sql["list_due"], wanted)]
+    if sharing is None:
+        rows = tx.fetch(_sql["list_due"], wanted | {"queues": msgspec.json.encode(claiming.queues).decode()})
+    else:
+        (queue,) = claiming.queues
+        rows = tx.fetch(_sql["list_shared"], wanted | {"queue": queue, "most": sharing.most})
+    due = [rowid for (rowid,) in rows]
     if not due:
         return []
     tasks = msgspec.json.encode(due).decode()

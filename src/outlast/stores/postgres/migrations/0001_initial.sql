@@ -106,6 +106,8 @@ create table outlast.tasks (
   details bytea not null,
   due_at bigint not null,
   priority integer not null,
+  share text collate "C" not null default '',  -- the group it is of
+  turn bigint not null default 0,              -- counts in its group, from the first of all that waited when it came
   owner text collate "C",
   claimed_at bigint,
   lease_expires_at bigint,
@@ -114,6 +116,9 @@ create table outlast.tasks (
   primary key (run_uid, key)
 ) with (fillfactor = 70, autovacuum_vacuum_scale_factor = 0.01, autovacuum_vacuum_threshold = 1000);
 create index tasks_due on outlast.tasks (queue, priority, due_at) where owner is null and not stop;
+create index tasks_share on outlast.tasks (queue, priority, share, turn, due_at) where owner is null and not stop;
+create index tasks_turn on outlast.tasks (queue, priority, turn) where owner is null and not stop and share <> '';
+create index tasks_held on outlast.tasks (queue, share) where owner is not null;
 create index tasks_owner on outlast.tasks (owner, stop) where owner is not null;
 create index tasks_lease on outlast.tasks (lease_expires_at) where owner is not null;
 

@@ -71,6 +71,71 @@ select taken.run_uid, taken.key, taken.attempt, taken.queue, taken.function, tak
 from me left join taken on true
 order by case when :oldest_first::boolean then 0 else taken.priority end, taken.due_at, taken.run_uid, taken.key;
 
+-- name: lock_queue
+-- One at a time counts what is held of a queue that has a limit, and adds to it. Locks: the queue, before all else.
+select pg_advisory_xact_lock(hashtextextended(:name::text, 0));
+
+-- name: claim_shared
+-- Give due tasks of one queue to a worker, when it is shared out: first those of the groups that have the fewest held,
+-- then by their turns; no more than the queue may have held at once. Seeks: one for each group that waits.
+-- Locks: the worker's row, then tasks that nobody else holds.
+with recursive me as (
+  select id from outlast.workers where id = :worker::text and dead_at is null for key share
+), clock as materialized (
+  select outlast.now_us() as now from me
+), shares (priority, name) as (
+  select l.priority, (
+    select t.share from outlast.tasks t
+    where t.owner is null and not t.stop and t.queue = :queue::text and t.priority = l.priority
+    order by t.share limit 1
+  )
+  from generate_series(0, 9) as l (priority)
+  union all
+  select s.priority, (
+    select t.share from outlast.tasks t
+    where t.owner is null and not t.stop and t.queue = :queue::text and t.priority = s.priority and t.share > s.name
+    order by t.share limit 1
+  )
+  from shares s where s.name is not null
+), standing as materialized (
+  select s.priority, s.name, (
+    select count(*) from outlast.tasks h where h.owner is not null and h.queue = :queue::text and h.share = s.name
+  ) as held
+  from shares s where s.name is not null
+), candidates as materialized (
+  select d.run_uid, d.key, d.due_at, d.turn, s.priority, s.held + d.rank as held, clock.now
+  from standing s cross join clock cross join lateral (
+    select c.*, row_number() over (order by c.turn, c.due_at, c.run_uid, c.key) as rank from (
+      select t.run_uid, t.key, t.turn, t.due_at from outlast.tasks t
+      where t.owner is null and not t.stop and t.queue = :queue::text and t.priority = s.priority
+        and t.share = s.name and t.due_at <= clock.now and t.function = any (:functions::text[])
+      order by t.turn, t.due_at limit 2 * :limit::bigint + 20
+    ) c
+  ) d
+), due as materialized (
+  select t.run_uid, t.key, c.held, c.turn, c.due_at, c.priority
+  from candidates c join outlast.tasks t on t.run_uid = c.run_uid and t.key = c.key
+  where t.owner is null and not t.stop and t.due_at <= c.now and t.function = any (:functions::text[])
+  order by case when :oldest_first::boolean then 0 else c.priority end, c.held, c.turn, c.due_at, c.run_uid, c.key
+  limit greatest(0, least(:limit::bigint, :most::bigint - (
+    select count(*) from outlast.tasks h where h.owner is not null and h.queue = :queue::text
+  )))
+  for update of t skip locked
+), taken as (
+  update outlast.tasks t set
+    owner = :worker::text, claimed_at = clock.now, lease_expires_at = clock.now + :lease::bigint
+  from due cross join clock
+  where t.run_uid = due.run_uid and t.key = due.key
+  returning
+    t.run_uid, t.key, t.attempt, t.queue, t.function, t.arguments, t.details,
+    due.priority, due.held, due.turn, due.due_at
+)
+select taken.run_uid, taken.key, taken.attempt, taken.queue, taken.function, taken.arguments, taken.details
+from me left join taken on true
+order by
+  case when :oldest_first::boolean then 0 else taken.priority end, taken.held, taken.turn, taken.due_at,
+  taken.run_uid, taken.key;
+
 -- name: look
 -- All that an idle worker needs to know: when the first run it may claim is due, which of its runs have mail, whether a
 -- task is due, one of its own told to stop, a worker dead, the lease of a task over. Seeks, one for each level of each

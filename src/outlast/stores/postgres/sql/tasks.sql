@@ -26,17 +26,36 @@ where t.run_uid = b.uid and t.key = b.key and t.owner is null;
 
 -- name: insert_tasks
 -- Queue attempts, each in the place of an older one of its key. Locks: tasks, ascending.
-insert into outlast.tasks (run_uid, key, attempt, queue, function, arguments, details, due_at, priority)
-select b.uid, b.key, b.attempt, b.queue, b.function, b.arguments, b.details, b.due_at, b.priority
+insert into outlast.tasks (run_uid, key, attempt, queue, function, arguments, details, due_at, priority, share, turn)
+select b.uid, b.key, b.attempt, b.queue, b.function, b.arguments, b.details, b.due_at, b.priority, b.share, b.turn
 from unnest(
   :uid::text[], :key::text[], :attempt::int[], :queue::text[], :function::text[], :arguments::bytea[],
-  :details::bytea[], :due_at::bigint[], :priority::int[]
-) as b (uid, key, attempt, queue, function, arguments, details, due_at, priority)
+  :details::bytea[], :due_at::bigint[], :priority::int[], :share::text[], :turn::bigint[]
+) as b (uid, key, attempt, queue, function, arguments, details, due_at, priority, share, turn)
 order by b.uid collate "C", b.key collate "C"
 on conflict (run_uid, key) do update set
   attempt = excluded.attempt, queue = excluded.queue, function = excluded.function, arguments = excluded.arguments,
-  details = excluded.details, due_at = excluded.due_at, priority = excluded.priority,
+  details = excluded.details, due_at = excluded.due_at, priority = excluded.priority, share = excluded.share,
+  turn = excluded.turn,
   owner = null, claimed_at = null, lease_expires_at = null, stop = false, progress = null;
+
+-- name: fetch_turns
+-- What turn the next task of a group has: one behind its last, and not before the first of all that wait. Two entries
+-- at once may get the same: then the one that has waited longer comes first.
+select b.queue, b.priority, b.share, greatest(
+  (
+    select t.turn + 1 from outlast.tasks t
+    where t.owner is null and not t.stop and t.queue = b.queue and t.priority = b.priority and t.share = b.share
+    order by t.turn desc limit 1
+  ),
+  (
+    select t.turn from outlast.tasks t
+    where t.owner is null and not t.stop and t.share <> '' and t.queue = b.queue and t.priority = b.priority
+    order by t.turn limit 1
+  ),
+  0
+) as turn
+from unnest(:queue::text[], :priority::int[], :share::text[]) as b (queue, priority, share);
 
 -- name: renew
 -- Extend the leases of tasks that are their worker's still. Locks: its tasks, ascending.

@@ -104,6 +104,8 @@ create table tasks (
   details blob not null,
   due_at integer not null,
   priority integer not null,
+  share text not null default '',     -- the group it is of
+  turn integer not null default 0,    -- counts in its group, from the first of all that waited when it came
   owner text,
   claimed_at integer,
   lease_expires_at integer,
@@ -112,6 +114,9 @@ create table tasks (
   unique (run_uid, key)
 );
 create index tasks_due on tasks (queue, priority, due_at, function) where owner is null and stop = 0;
+create index tasks_share on tasks (queue, priority, share, turn, due_at, function) where owner is null and stop = 0;
+create index tasks_turn on tasks (queue, priority, turn) where owner is null and stop = 0 and share <> '';
+create index tasks_held on tasks (queue, share) where owner is not null;
 create index tasks_owner on tasks (owner, stop) where owner is not null;
 create index tasks_lease on tasks (lease_expires_at) where owner is not null;
 

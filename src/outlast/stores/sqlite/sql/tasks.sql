@@ -18,12 +18,13 @@ update tasks set stop = 1 where (run_uid, key) in (with rows (uid, key) as (valu
 
 -- name: insert_tasks
 -- Queue attempts, each in the place of an older one of its key.
-insert into tasks (run_uid, key, attempt, queue, function, arguments, details, due_at, priority)
-with rows (uid, key, attempt, queue, function, arguments, details, due_at, priority) as (values :rows)
+insert into tasks (run_uid, key, attempt, queue, function, arguments, details, due_at, priority, share, turn)
+with rows (uid, key, attempt, queue, function, arguments, details, due_at, priority, share, turn) as (values :rows)
 select * from rows where uid is not null
 on conflict (run_uid, key) do update set
   attempt = excluded.attempt, queue = excluded.queue, function = excluded.function, arguments = excluded.arguments,
-  details = excluded.details, due_at = excluded.due_at, priority = excluded.priority,
+  details = excluded.details, due_at = excluded.due_at, priority = excluded.priority, share = excluded.share,
+  turn = excluded.turn,
   owner = null, claimed_at = null, lease_expires_at = null, stop = 0, progress = null;
 
 -- name: list_due
@@ -40,6 +41,64 @@ where t.rowid in (
 )
 order by case when :oldest_first then 0 else l.priority end, t.due_at, t.rowid
 limit :limit;
+
+-- name: fetch_turns
+-- What turn the next task of a group has: one behind its last, and not before the first of all that wait.
+with rows (queue, priority, share) as (values :rows)
+select b.queue, b.priority, b.share, max(
+  coalesce((
+    select max(t.turn) + 1 from tasks t indexed by tasks_share
+    where t.owner is null and t.stop = 0 and t.queue = b.queue and t.priority = b.priority and t.share = b.share
+  ), 0),
+  coalesce((
+    select min(t.turn) from tasks t indexed by tasks_turn
+    where t.owner is null and t.stop = 0 and t.share <> '' and t.queue = b.queue and t.priority = b.priority
+  ), 0)
+)
+from rows b where b.queue is not null;
+
+-- name: list_shared
+-- Tasks of one queue that a worker may claim, when it is shared out: first those of the groups that have the fewest
+-- held, then by their turns; no more than the queue may have held at once. Seeks: one for each group that waits.
+with recursive
+levels (priority) as (values (0), (1), (2), (3), (4), (5), (6), (7), (8), (9)),
+shares (priority, name) as (
+  select l.priority, (
+    select min(d.share) from tasks d indexed by tasks_share
+    where d.owner is null and d.stop = 0 and d.queue = :queue and d.priority = l.priority
+  )
+  from levels l
+  union all
+  select s.priority, (
+    select min(d.share) from tasks d indexed by tasks_share
+    where d.owner is null and d.stop = 0 and d.queue = :queue and d.priority = s.priority and d.share > s.name
+  )
+  from shares s where s.name is not null
+),
+standing (priority, name, held) as (
+  select s.priority, s.name, (
+    select count(*) from tasks h indexed by tasks_held
+    where h.owner is not null and h.queue = :queue and h.share = s.name
+  )
+  from shares s where s.name is not null
+),
+candidates (number, priority, due_at, turn, held) as (
+  select t.rowid, s.priority, t.due_at, t.turn, s.held + row_number() over (
+    partition by s.priority, s.name order by t.turn, t.due_at, t.rowid
+  )
+  from standing s cross join tasks t
+  where t.rowid in (
+    select d.rowid from tasks d indexed by tasks_share
+    where d.owner is null and d.stop = 0 and d.queue = :queue and d.priority = s.priority and d.share = s.name
+      and d.due_at <= :now and d.function in (select value from json_each(:functions))
+    order by d.turn, d.due_at limit :limit
+  )
+)
+select number from candidates
+order by case when :oldest_first then 0 else priority end, held, turn, due_at, number
+limit max(0, min(:limit, coalesce(:most - (
+  select count(*) from tasks h indexed by tasks_held where h.owner is not null and h.queue = :queue
+), :limit)));
 
 -- name: claim
 -- Give tasks to a worker.
