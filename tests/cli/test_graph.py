@@ -20,7 +20,7 @@ def test_a_workflow_is_drawn(shop: Path) -> None:
 def test_all_workflows_of_a_module_are_drawn(shop: Path) -> None:
     """Each chart says whose it is."""
     done = call("graph", "shop")
-    assert done.out.count("flowchart TD") == 4
+    assert done.out.count("flowchart TD") == 5
     assert "%% shop:greet, version " in done.out
 
 
