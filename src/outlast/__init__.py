@@ -39,6 +39,7 @@ from outlast.run.records import (
     WorkflowInfo,
     WorkSummary,
 )
+from outlast.run.sync import SyncClient, SyncRun
 from outlast.telemetry.audit import AuditRecord
 
 __all__ = [
@@ -71,6 +72,8 @@ __all__ = [
     "StepInfo",
     "StepOptions",
     "StepSummary",
+    "SyncClient",
+    "SyncRun",
     "TimelineItem",
     "User",
     "WaitInfo",

@@ -42,6 +42,7 @@ from outlast.run.options import (
     check_worker,
 )
 from outlast.run.records import WorkSummary
+from outlast.run.sync import SyncClient
 from outlast.run.telemetry import Telemetry
 from outlast.stores.open import open_store
 from outlast.telemetry.audit import Audit, AuditSink
@@ -303,6 +304,14 @@ class Outlast(Lists, Module, Definitions):
         timeout_s = None if timeout is None else parse_duration(timeout) / 1_000_000
         async with self:
             return describe_work(await self._alone().work_until_idle(timeout_s, settings))
+
+    def sync(self) -> SyncClient:
+        """The app for code without an event loop: `with app.sync() as client: client.start(fulfil, order).result()`.
+
+        It is opened in a thread of its own, so it must not be open in an event loop; it starts and steers runs that
+        workers elsewhere work.
+        """
+        return SyncClient(self)
 
     @overload
     def run_sync(

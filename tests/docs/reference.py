@@ -38,6 +38,7 @@ CLASSES: dict[str, tuple[str, ...]] = {
             "worker",
             "work_until_idle",
             "run_sync",
+            "sync",
             "asgi",
             "executor",
             "queue",
@@ -81,6 +82,7 @@ CLASSES: dict[str, tuple[str, ...]] = {
             "delete",
         ),
     ),
+    "SyncClient": ("start", "get_run", "call"),
     "StepInfo": ("invocation_id", "deadline", "lost", "heartbeat"),
 }
 RECORDS = (
@@ -114,7 +116,14 @@ def make_names() -> dict[str, Callable[[], str]]:
 
 
 def _tell_class(cls: type, members: tuple[str, ...]) -> str:
-    owner = {"Outlast": "app", "Context": "ctx", "Module": "module", "Step": "step", "Workflow": "workflow"}
+    owner = {
+        "Outlast": "app",
+        "Context": "ctx",
+        "Module": "module",
+        "Step": "step",
+        "Workflow": "workflow",
+        "SyncClient": "client",
+    }
     prefix = owner.get(cls.__name__, "run" if cls.__name__ == "Run" else "current_step()")
     return "\n".join(_tell_function(inspect.getattr_static(cls, name), f"{prefix}.{name}") for name in members)
 

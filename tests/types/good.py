@@ -26,7 +26,9 @@ from outlast import (
     Step,
     StepFailed,
     StepInfo,
+    SyncRun,
     User,
+    WaitPage,
     Workflow,
     current_step,
     exponential,
@@ -169,6 +171,10 @@ async def main() -> None:
         except RunNotFound as error:
             print(error.id)
     assert_type(app.run_sync(fulfil, Order("1", [], 2)), list[str])
+    with app.sync() as client:
+        assert_type(client.start(child, 3, "tag", timeout="1h"), SyncRun[int])
+        assert_type(client.start(child, 3, "tag").result(), int)
+        assert_type(client.call(app.waits()), WaitPage)
 
 
 def generic(step: Step[[str], str], workflow: Workflow[[Order], list[str]]) -> None:
