@@ -8,6 +8,7 @@ opened it, and what it is asked for is checked before anything is stored (SPEC R
 from __future__ import annotations
 
 import asyncio
+import copy
 import os
 from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Coroutine, Iterable, MutableMapping
 from concurrent.futures import Executor
@@ -54,6 +55,7 @@ if TYPE_CHECKING:
     from opentelemetry.trace import TracerProvider
 
     from outlast.http.access import AuthHook
+    from outlast.stores.store import Store
 
 __all__ = ["AsgiApp", "Outlast"]
 
@@ -127,6 +129,13 @@ class Outlast(Lists, Module, Definitions):
         """
         settings = check_queue(limit=limit, fair_by=fair_by, lease=lease)
         self._queues[check_name("queue", name)] = settings
+
+    def on_store(self, store: Store) -> Outlast:
+        """The same functions and settings as an app of its own, on this store: for `outlast.testing`."""
+        twin = copy.copy(self)
+        twin._store, twin._engine, twin._loop, twin._users = store, None, None, 0  # noqa: SLF001 - a copy of our own
+        twin._observers, twin._closed = Observers(), asyncio.Event()  # noqa: SLF001 - the same
+        return twin
 
     # --- opening ------------------------------------------------------------------------------------------------------
 

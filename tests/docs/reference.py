@@ -41,6 +41,7 @@ CLASSES: dict[str, tuple[str, ...]] = {
             "sync",
             "asgi",
             "executor",
+            "on_store",
             "queue",
         ),
     ),

@@ -323,6 +323,10 @@ class HotRuns:
             if (sleeps or now - run.rested_at >= PARK_AFTER_US) and not is_soon and run.may_park():
                 park(run, due)
 
+    def runs_at_rest(self) -> list[HotRun]:
+        """Runs that have nothing to do now."""
+        return [run for run in self._runs.values() if run.is_at_rest]
+
     def _make_room(self) -> None:
         """Past `max_hot`: the least recently moved are parked, or, with a step in flight here, only evicted.
 

@@ -118,6 +118,8 @@ class Stepper:
         self.on_free: Callable[[], None] | None = None
         """Told, once, of the next place that nobody in line takes."""
         self.tracing: Tracing | None = None
+        self.on_begin: Callable[[StepInfo], None] | None = None
+        """Told of each attempt as its function is entered: for tests that count effects."""
 
     # --- places -------------------------------------------------------------------------------------------------------
 
@@ -212,13 +214,7 @@ class Stepper:
         failure: BaseException | None = None
         try:
             entered_step(attempt)
-            if self.tracing is not None:
-                run = attempt.run
-                assert run.started is not None
-                within = step_trace_of(run, attempt.key)
-                attempt.span = self.tracing.begin_attempt(
-                    run.started, run.uid, attempt.key, call.function, attempt.number, within=within
-                )
+            self._tell_of(attempt)
             is_elsewhere = not call.is_async or settings.executor is not None
             if attempt.has_limits and (call.is_async or settings.executor is not None):  # in a thread: once it is there
                 self._start_limits(attempt)
@@ -245,6 +241,18 @@ class Stepper:
             raw, failure = None, self._cause(attempt, failure)
         self._ended(attempt, began_at, raw, failure)
         failure = None  # its traceback holds this frame
+
+    def _tell_of(self, attempt: Attempt) -> None:
+        """Its function is entered now."""
+        if self.tracing is not None:
+            run = attempt.run
+            assert run.started is not None
+            within = step_trace_of(run, attempt.key)
+            attempt.span = self.tracing.begin_attempt(
+                run.started, run.uid, attempt.key, attempt.call.function, attempt.number, within=within
+            )
+        if self.on_begin is not None:
+            self.on_begin(attempt.step_info())
 
     async def _invoke_elsewhere(self, attempt: Attempt) -> Any:
         """In a thread, or in the executor the step names."""

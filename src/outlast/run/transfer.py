@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from outlast.engine.engine import Engine
     from outlast.stores.store import RunRow
 
-__all__ = ["IMPORTED", "Header", "Imported", "export_run", "import_run"]
+__all__ = ["IMPORTED", "Header", "Imported", "export_run", "import_run", "read_file"]
 
 T = TypeVar("T")
 
@@ -109,7 +109,7 @@ def _write(header: Header, entries: Iterable[Entry]) -> Iterator[bytes]:
 
 async def import_run(engine: Engine, lines: Iterable[bytes]) -> Imported:
     """Write a file's run into the store. Raises InvalidSetting for what is no such file, whole; RunExists."""
-    header, entries, view = _read(lines)
+    header, entries, view = read_file(lines)
     holder = await engine.store.find_run(header.id)
     if holder is not None and holder.uid != header.uid:
         raise RunExists(header.id, holder.status)
@@ -181,7 +181,7 @@ def _final(header: Header, view: RunView) -> RowChange:
 # --- reading ----------------------------------------------------------------------------------------------------------
 
 
-def _read(lines: Iterable[bytes]) -> tuple[Header, list[Entry], RunView]:
+def read_file(lines: Iterable[bytes]) -> tuple[Header, list[Entry], RunView]:
     """All of it, checked: nothing is stored of a file that is not whole."""
     given = iter(lines)
     header = _decode(next(given, b""), Header, 1)

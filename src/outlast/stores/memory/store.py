@@ -8,6 +8,7 @@ workers.
 
 from __future__ import annotations
 
+import copy
 import time
 from typing import TYPE_CHECKING
 
@@ -54,6 +55,12 @@ class MemoryStore(Commits, Tasks, Runs, Workers, Versions):
             tables.clock = clock
         super().__init__(url, tables)
         self._subscriptions: list[Subscription] = []
+
+    def again(self) -> MemoryStore:
+        """Another handle on the same data, not opened: what another process would have."""
+        other = copy.copy(self)
+        other._is_open, other._subscriptions = False, []  # noqa: SLF001 - a copy of our own
+        return other
 
     async def open(self) -> None:
         self._is_open = True
