@@ -345,3 +345,23 @@ async def test_children_in_flight_go_on_with_a_retry_of_their_parent(app: Outlas
         await run.retry()
         assert await run.result(timeout=10) == ["kept", "done" if ends == "cancelled" else "unmoved"]
         assert diary == ["first", "last", "last"] if ends == "cancelled" else ["first", "last"]
+
+
+# SPEC R4
+async def test_a_child_has_a_deadline_of_its_own(app: Outlast):
+    """`timeout=` cancels the child when it has passed; its parent hears of a cancel, and may go on."""
+
+    @app.workflow(name="long")
+    async def long(ctx: Context) -> None:
+        await ctx.sleep("1h")
+
+    @app.workflow(name="parent")
+    async def parent(ctx: Context) -> str:
+        try:
+            await long.options(timeout=0.05)()
+        except RunCancelled as error:
+            return str(error.reason)
+        return ""
+
+    async with app.worker():
+        assert "deadline" in await (await app.start(parent)).result(timeout=10)

@@ -62,8 +62,9 @@ def start_child(run: HotRun, pending: PendingStep) -> Progress:
     uid = child_uid(run.uid, pending.key)
     own = settings.attributes or {}
     attributes = _merge(parent.attributes, own) if own else parent.attributes
+    now = run.now_us()
     started = RunStarted(
-        at=run.now_us(),
+        at=now,
         uid=uid,
         id=settings.id or uid,
         workflow=call.function,
@@ -78,6 +79,7 @@ def start_child(run: HotRun, pending: PendingStep) -> Progress:
         parent_key=pending.key,
         root=parent.root or run.uid,
         priority=settings.priority,
+        deadline=None if settings.timeout_us is None else now + settings.timeout_us,
     )
     new = NewRun(
         id=started.id,
@@ -85,6 +87,7 @@ def start_child(run: HotRun, pending: PendingStep) -> Progress:
         version=started.version,
         queue=settings.queue,
         priority=settings.priority,
+        deadline=started.deadline,
         parent=run.uid,
         root=started.root,
         user=started.user,
