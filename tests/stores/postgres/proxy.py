@@ -4,19 +4,47 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import struct
 from collections.abc import AsyncGenerator
+from dataclasses import dataclass
 from urllib.parse import parse_qsl, urlencode
 
-__all__ = ["Proxy", "proxy_to"]
+__all__ = ["Place", "Proxy", "find_place", "proxy_to"]
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where a server is."""
+
+    user: str
+    host: str
+    port: int
+    database: str
+
+    async def connect(self) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+        """To its socket or port."""
+        if self.host.startswith("/"):
+            return await asyncio.open_unix_connection(f"{self.host}/.s.PGSQL.{self.port}")
+        return await asyncio.open_connection(self.host, self.port)
+
+
+def find_place(url: str) -> Place:
+    """Of the server that a URL names."""
+    location, _, query = url.partition("://")[2].partition("?")
+    place, _, database = location.partition("/")
+    user, _, address = place.rpartition("@")
+    host, _, port = address.partition(":")
+    options = dict(parse_qsl(query))
+    host, port = options.get("host", host) or "127.0.0.1", options.get("port", port) or "5432"
+    return Place(user, host, int(port), database)
 
 
 class Proxy:
     """Between a store and its server. `cut_before` and `cut_after` are looked for in what the store sends; an empty
     one is in everything."""
 
-    def __init__(self, host: str, port: int) -> None:
-        self._host = host
-        self._port = port
+    def __init__(self, place: Place) -> None:
+        self._place = place
         self.cut_before: bytes | None = None
         """The request that has this in it does not arrive."""
         self.cut_after: bytes | None = None
@@ -24,6 +52,10 @@ class Proxy:
         self.is_down = False
         """Nobody is let through any more."""
         self.cuts = 0
+        self.is_mute = False
+        """Notifications do not arrive any more; all else does."""
+        self.connections = 0
+        """How many there have been."""
         self._tasks: set[asyncio.Task[None]] = set()
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -31,10 +63,8 @@ class Proxy:
         if self.is_down:
             writer.close()
             return
-        if self._host.startswith("/"):
-            answers, to_server = await asyncio.open_unix_connection(f"{self._host}/.s.PGSQL.{self._port}")
-        else:
-            answers, to_server = await asyncio.open_connection(self._host, self._port)
+        self.connections += 1
+        answers, to_server = await self._place.connect()
         lose_answer = asyncio.Event()
         both = [
             asyncio.create_task(self._ask(reader, to_server, lose_answer)),
@@ -63,12 +93,16 @@ class Proxy:
                 lose_answer.set()
             to_server.write(sent)
 
-    @staticmethod
-    async def _answer(answers: asyncio.StreamReader, writer: asyncio.StreamWriter, lose_answer: asyncio.Event) -> None:
-        while answer := await answers.read(1 << 20):
+    async def _answer(
+        self, answers: asyncio.StreamReader, writer: asyncio.StreamWriter, lose_answer: asyncio.Event
+    ) -> None:
+        while True:
+            head = await answers.readexactly(5)
+            frame = head + await answers.readexactly(struct.unpack("!i", head[1:])[0] - 4)
             if lose_answer.is_set():
                 return
-            writer.write(answer)
+            if not (self.is_mute and head[:1] == b"A"):
+                writer.write(frame)
 
     def close(self) -> None:
         """Cut all that is left."""
@@ -78,19 +112,14 @@ class Proxy:
 
 @contextlib.asynccontextmanager
 async def proxy_to(url: str) -> AsyncGenerator[tuple[Proxy, str], None]:
-    """A proxy to the server of this URL, and the URL through it."""
-    location, _, query = url.partition("?")
-    scheme, _, rest = location.partition("://")
-    place, _, database = rest.partition("/")
-    user, at, address = place.rpartition("@")
-    options = dict(parse_qsl(query))
-    host, _, port = address.partition(":")
-    host, port = options.pop("host", host) or "127.0.0.1", options.pop("port", port) or "5432"
-    proxy = Proxy(host, int(port))
+    """A proxy to the server of this URL, and the URL through it. Nothing is encrypted, so that it can look."""
+    place = find_place(url)
+    proxy = Proxy(place)
     server = await asyncio.start_server(proxy.serve, "127.0.0.1", 0)
-    here = f"127.0.0.1:{server.sockets[0].getsockname()[1]}"
+    here = f"{place.user}{'@' if place.user else ''}127.0.0.1:{server.sockets[0].getsockname()[1]}"
+    options = {name: value for name, value in parse_qsl(url.partition("?")[2]) if name not in {"host", "port"}}
     try:
-        yield proxy, f"{scheme}://{user}{at}{here}/{database}?{urlencode(options)}"
+        yield proxy, f"postgresql://{here}/{place.database}?{urlencode({**options, 'sslmode': 'disable'})}"
     finally:
         server.close()
         proxy.close()

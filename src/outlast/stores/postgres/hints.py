@@ -53,7 +53,8 @@ class Hints:
         self._has_news = False
         self._notifying: asyncio.Task[None] | None = None
         self._listening: asyncio.Task[None] | None = None
-        self._listener: Link | None = None
+        self._ending: set[asyncio.Task[None]] = set()
+        """Listeners that were told to end, and have not yet."""
         self._heard = asyncio.Event()
         """The listener heard itself."""
 
@@ -66,9 +67,8 @@ class Hints:
 
         def remove() -> None:
             self._callbacks.pop(subscription, None)
-            if not self._callbacks and self._listening is not None:
-                self._listening.cancel()
-                self._listening = None
+            if not self._callbacks:
+                self._stop_listening()
 
         return remove
 
@@ -82,13 +82,19 @@ class Hints:
     async def close(self) -> None:
         """Tell what is to be told, then nobody any more."""
         self._callbacks.clear()
-        if self._notifying is not None:
-            await asyncio.wait([self._notifying], timeout=_CLOSE_S)
-        ending = [task for task in (self._notifying, self._listening) if task is not None]
-        for task in ending:
-            task.cancel()
-        await asyncio.gather(*ending, return_exceptions=True)
-        self._notifying = self._listening = None
+        self._stop_listening()
+        notifying = self._notifying
+        if notifying is not None:
+            await asyncio.wait([notifying], timeout=_CLOSE_S)
+            notifying.cancel()
+        await asyncio.gather(*filter(None, [notifying, *self._ending]), return_exceptions=True)
+
+    def _stop_listening(self) -> None:
+        if self._listening is not None:
+            self._ending.add(self._listening)
+            self._listening.add_done_callback(self._ending.discard)
+            self._listening.cancel()
+            self._listening = None
 
     # --- to this process ---
 
@@ -144,15 +150,23 @@ class Hints:
 
     async def _listen(self, link: Link) -> None:
         """Until it breaks, or does not hear itself."""
-        own = link.pid
+        own, ended = link.pid, asyncio.Event()
+        link.call_at_end(ended.set)
         await link.listen(self._channel, lambda pid: self._heard.set() if pid == own else self._call_soon())
         self._call_soon()  # for what came before
-        while True:
-            await asyncio.sleep(_PROBE_S)
+        while not await _is_set(ended, _PROBE_S):
             self._heard.clear()
             await link.find(_sql["notify"], channel=self._channel)
-            try:
-                async with asyncio.timeout(_ANSWER_S):
-                    await self._heard.wait()
-            except TimeoutError:
-                raise StoreUnavailable(link.settings.url, "a listener did not hear itself") from None
+            if not await _is_set(self._heard, _ANSWER_S):
+                raise StoreUnavailable(link.settings.url, "a listener did not hear itself")
+        raise StoreUnavailable(link.settings.url, "the server closed the connection")
+
+
+async def _is_set(event: asyncio.Event, within_s: float) -> bool:
+    """Wait for it, but no longer."""
+    try:
+        async with asyncio.timeout(within_s):
+            await event.wait()
+    except TimeoutError:
+        return False
+    return True

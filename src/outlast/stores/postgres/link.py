@@ -126,6 +126,10 @@ class Link:
         listener = lambda _connection, pid, _channel, _payload: callback(pid)  # noqa: E731
         await self._ask(self._connection.add_listener, channel, listener)
 
+    def call_at_end(self, callback: Callable[[], None]) -> None:
+        """Have this called when the connection is closed, by whomever."""
+        self._connection.add_termination_listener(lambda _connection: callback())
+
     @property
     def pid(self) -> int:
         """Of the server's process that serves it."""
