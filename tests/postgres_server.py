@@ -100,11 +100,10 @@ def find_binaries() -> Path | None:
     )
 
 
-def start_server(binaries: Path, port: int | None = None, *options: str) -> Server:
+def start_server(binaries: Path) -> Server:
     """One in a temporary folder, as another user when we are root, which initdb refuses. It is stopped, and the folder
     deleted, when this process ends."""
-    folder = Path(tempfile.mkdtemp(prefix="outlast-postgres-"))
-    process = OwnServer(binaries, folder, port or _free_port(), options)
+    process = OwnServer(binaries)
     atexit.register(process.remove)
     process.start()
     return Server(process.url, f"started from {binaries}")
@@ -113,12 +112,11 @@ def start_server(binaries: Path, port: int | None = None, *options: str) -> Serv
 class OwnServer:
     """A server that a test may stop, kill and start again."""
 
-    def __init__(self, binaries: Path, folder: Path, port: int, options: tuple[str, ...] = ()) -> None:
-        self.folder = folder
-        self.port = port
-        self.url = f"postgresql://postgres@127.0.0.1:{port}/postgres"
+    def __init__(self, binaries: Path) -> None:
+        self.folder = folder = Path(tempfile.mkdtemp(prefix="outlast-postgres-"))
+        self.port = _free_port()
+        self.url = f"postgresql://postgres@127.0.0.1:{self.port}/postgres"
         self._binaries = binaries
-        self._options = options
         self._user = _other_user()
         self._process: subprocess.Popen[bytes] | None = None
         if self._user is not None:
@@ -128,7 +126,7 @@ class OwnServer:
     def start(self) -> None:
         """Return when it answers."""
         command = [str(self._binaries / "postgres"), "-D", str(self.folder / "data"), "-p", str(self.port)]
-        command += ["-k", str(self.folder), "-c", "listen_addresses=127.0.0.1", "-c", "fsync=off", *self._options]
+        command += ["-k", str(self.folder), "-c", "listen_addresses=127.0.0.1", "-c", "fsync=off"]
         log = (self.folder / "log").open("ab")
         self._process = subprocess.Popen(command, stdout=log, stderr=log, cwd="/", **self._as_other())  # type: ignore[call-overload]
         log.close()
