@@ -18,9 +18,20 @@ import asyncpg
 import pytest
 
 from outlast.stores.postgres import PostgresStore
+from outlast.stores.postgres.settings import parse_url
 from tests.postgres_server import find_server
 
-__all__ = ["drop_schemas", "empty_schema", "move_clock", "new_url", "server_url", "shared_url"]
+__all__ = [
+    "change_schema",
+    "drop_schemas",
+    "empty_schema",
+    "make_movable",
+    "move_clock",
+    "new_url",
+    "run_apart",
+    "server_url",
+    "shared_url",
+]
 
 T = TypeVar("T")
 
@@ -50,15 +61,16 @@ def new_url(**options: str) -> str:
 def shared_url() -> str:
     """The one of this process that is emptied after each test. Its clock can be moved."""
     url = new_url()
-    run_apart(_prepare(url))
+    run_apart(make_movable(url))
     return url
 
 
-async def _prepare(url: str) -> None:
+async def make_movable(url: str) -> None:
+    """Make the schema of a new store, with a clock that `moved` is added to."""
     store = PostgresStore(url)
     await store.open()
     await store.close()
-    await _change_shared(_MOVABLE_CLOCK, store.schema)
+    await change_schema(url, _MOVABLE_CLOCK)
 
 
 _MOVABLE_CLOCK = """
@@ -80,19 +92,20 @@ update "{schema}".moved set us = 0;
 
 async def empty_schema() -> None:
     """Delete all that is in the shared one but its tables, and let its clock go right again."""
-    await _change_shared(_EMPTY)
+    await change_schema(shared_url(), _EMPTY)
 
 
 async def move_clock(us: int) -> None:
     """Let the clock of the shared one be this much later."""
-    await _change_shared(f'update "{{schema}}".moved set us = us + {us}')
+    await change_schema(shared_url(), f'update "{{schema}}".moved set us = us + {us}')
 
 
-async def _change_shared(sql: str, schema: str | None = None) -> None:
-    url, shared = next(made for made in _made if made[1] == schema or (schema is None and made[1] in shared_url()))
-    connection = await asyncpg.connect(url)
+async def change_schema(url: str, sql: str) -> None:
+    """Run SQL in which `{schema}` stands for the store's."""
+    settings = parse_url(url)
+    connection = await asyncpg.connect(settings.dsn)
     try:
-        await connection.execute(sql.replace("{schema}", shared))
+        await connection.execute(sql.replace("{schema}", settings.schema))
     finally:
         await connection.close()
 

@@ -18,14 +18,20 @@ def nursery() -> Iterator[Nursery]:
 
 
 @pytest.fixture
-async def worlds(tmp_path: Path, nursery: Nursery) -> AsyncIterator[Callable[[], World]]:
+def backend() -> str:
+    """Where the runs of the worlds live. A test that is told `backend` as a parameter has its own."""
+    return "sqlite"
+
+
+@pytest.fixture
+async def worlds(tmp_path: Path, nursery: Nursery, backend: str) -> AsyncIterator[Callable[[], World]]:
     """Makes worlds, and ends them."""
     made: list[World] = []
 
     def make() -> World:
         folder = tmp_path / str(len(made))
         folder.mkdir()
-        made.append(World(folder, nursery))
+        made.append(World(folder, nursery, backend))
         return made[-1]
 
     yield make

@@ -20,8 +20,7 @@ from outlast.authoring.graph.builder import Graph
 from outlast.authoring.graph.refs import ref
 from outlast.authoring.module import Module
 from outlast.errors import StepInterrupted
-from outlast.stores.sqlite import SqliteStore
-from tests.crash.clock import SharedClock
+from tests.crash.homes import home_of
 from tests.crash.ledger import Ledger
 
 __all__ = ["MIX", "QUEUE", "Start", "accepted_outputs", "flows", "make_app"]
@@ -39,10 +38,10 @@ _folder: Path
 def make_app(folder: Path) -> Outlast:
     """The app on the store in this folder, on the clock and with the ledger that lie beside it."""
     global _ledger, _folder
-    store = folder / "store.db"
-    _folder, _ledger = folder, Ledger(folder / "ledger", store)
-    app = Outlast(f"sqlite:///{store}")
-    app._store = SqliteStore(app.url, SharedClock(folder / "clock"))
+    home = home_of(folder)
+    _folder, _ledger = folder, Ledger(folder / "ledger", home.read_journal)
+    app = Outlast(home.url)
+    app._store = home.make_store()
     app.include(flows)
     return app
 

@@ -7,10 +7,9 @@ SIGKILL loses none that was written.
 from __future__ import annotations
 
 import os
-import sqlite3
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -19,10 +18,7 @@ import msgspec
 from outlast.authoring.current import current_step
 from outlast.core.events import AttemptStarted, StepStarted, decode_events
 
-__all__ = ["AppendFile", "Ledger", "Mark", "connect_plainly"]
-
-connect_plainly = sqlite3.connect
-"""As it is before crash points are laid: the ledger's own looks at the store are no place to die."""
+__all__ = ["AppendFile", "Ledger", "Mark"]
 
 
 class Mark(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -60,12 +56,11 @@ class AppendFile:
 
 
 class Ledger:
-    """The effects of the steps of one world. `store` is the SQLite file their runs are in."""
+    """The effects of the steps of one world. `read_journal` gives the entries of one of its runs."""
 
-    def __init__(self, path: Path, store: Path) -> None:
+    def __init__(self, path: Path, read_journal: Callable[[str], list[bytes]]) -> None:
         self._file = AppendFile(path)
-        self._store = store
-        self._here = threading.local()
+        self._read_journal = read_journal
 
     def marks(self) -> list[Mark]:
         """All lines, in the order written."""
@@ -93,11 +88,7 @@ class Ledger:
 
     def _is_on_record(self, uid: str, key: str, attempt: int) -> bool:
         """Whether the store has this attempt already, seen through a connection of our own."""
-        connection = getattr(self._here, "connection", None)
-        if connection is None:
-            connection = self._here.connection = connect_plainly(self._store, isolation_level=None, timeout=10)
-        rows = connection.execute("select events from journal where run_uid = ?", (uid,)).fetchall()
-        started = (event for (events,) in rows for event in decode_events(events))
+        started = (event for events in self._read_journal(uid) for event in decode_events(events))
         return any(
             isinstance(event, StepStarted | AttemptStarted) and (event.key, event.attempt) == (key, attempt)
             for event in started

@@ -14,7 +14,7 @@ import os
 import signal
 import sqlite3
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 import outlast.engine.books
@@ -42,7 +42,8 @@ from outlast.engine.versions.keeping import VersionKeeper
 from outlast.engine.worker import Worker
 from outlast.engine.writer import Writer
 from outlast.stores.sqlite import SqliteStore
-from tests.crash.ledger import AppendFile, connect_plainly
+from tests.crash.homes import connect_plainly
+from tests.crash.ledger import AppendFile
 
 __all__ = ["POINTS", "Point", "install"]
 
@@ -204,12 +205,12 @@ POINTS: dict[str, Point] = {
 }
 
 
-def install(spec: str, deaths: AppendFile) -> None:
+def install(spec: str, deaths: AppendFile, points: Mapping[str, Point] = POINTS) -> None:
     """`name:n`: this process dies at the n-th passing of that point; `name:n:stop`: it is frozen there instead, until
     somebody thaws it. It says so in `deaths` with its last breath."""
     name, count, what = [*spec.split(":"), "kill"][:3]
-    point = POINTS[name]
-    if point.owner is _Connection or what == "stop":
+    point = points[name]
+    if points is POINTS and (point.owner is _Connection or what == "stop"):
         sqlite3.connect = functools.partial(connect_plainly, factory=_Connection)  # type: ignore[assignment]
     left = int(count)
 

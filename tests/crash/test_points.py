@@ -17,6 +17,7 @@ import pytest
 from outlast.app import Outlast
 from tests.crash.flows import MIX
 from tests.crash.points import POINTS
+from tests.crash.postgres_points import ON_POSTGRES
 from tests.crash.world import Proc, World, until
 
 pytestmark = [pytest.mark.process, pytest.mark.timeout(120)]
@@ -118,6 +119,31 @@ async def test_killed_at(world: World, point: str) -> None:
         assert await victim.gone() == -signal.SIGKILL, world.log()
         assert world.deaths()[-1] == point.partition(":")[0]
         await _finish(world, app)
+
+
+QUICK = {
+    "before-commit",
+    "before-write",
+    "in-transaction",
+    "transaction-done",
+    "committed-and-not-told",
+    "claimed-and-not-told",
+    "marked-dead-and-not-reaped",
+    "task-completed-and-not-told",
+    "sent-and-not-told",
+}
+"""Points at the store, which are tried on PostgreSQL too each time; the others there are for long tests."""
+
+
+@pytest.mark.parametrize("backend", ["postgres"])
+@pytest.mark.parametrize(
+    "point",
+    [pytest.param(f"{name}:1", marks=() if name in QUICK else pytest.mark.soak) for name in ON_POSTGRES],
+    ids=lambda point: point,
+)
+async def test_killed_on_postgres_at(world: World, point: str) -> None:
+    """The same where the store is a server, which goes on when its client is gone."""  # SPEC L10
+    await test_killed_at(world, point)
 
 
 @pytest.mark.soak

@@ -90,8 +90,18 @@ async def test_killed_at_random(world: World) -> None:
     await _run(world, 40, seed)
 
 
+@pytest.mark.timeout(180)
+@pytest.mark.parametrize("backend", ["postgres"])
+async def test_killed_at_random_on_postgres(world: World) -> None:
+    """The same where the store is a server, which goes on when its client is gone."""
+    seed = random.randrange(1_000_000)  # SPEC L10
+    print(f"seed {seed}")
+    await _run(world, 16, seed)
+
+
 @pytest.mark.soak
 @pytest.mark.timeout(1800)
+@pytest.mark.parametrize("backend", ["sqlite", "postgres"])
 @pytest.mark.parametrize("round", range(6))
 async def test_killed_at_random_for_long(world: World, round: int) -> None:
     """The same, two hundred and forty times."""
@@ -102,6 +112,7 @@ async def test_killed_at_random_for_long(world: World, round: int) -> None:
 
 @pytest.mark.soak
 @pytest.mark.timeout(1800)
+@pytest.mark.parametrize("backend", ["sqlite", "postgres"])
 @pytest.mark.parametrize("round", range(4))
 async def test_killed_and_frozen_at_random(world: World, round: int) -> None:
     """The same, with processes that are frozen past their lease, wherever they are, and thawed beside their heirs."""

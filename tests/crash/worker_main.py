@@ -18,9 +18,11 @@ from typing import Any
 import msgspec
 
 from outlast.engine.worker import Worker
+from outlast.stores.postgres import PostgresStore
 from tests.crash.flows import QUEUE, make_app
 from tests.crash.ledger import AppendFile
-from tests.crash.points import install
+from tests.crash.points import POINTS, install
+from tests.crash.postgres_points import ON_POSTGRES
 
 __all__ = ["Settings", "main"]
 
@@ -67,7 +69,8 @@ def main(settings: Settings) -> None:
 
         checkpoint._DUE_PAGES = 20
     if settings.point:
-        install(settings.point, AppendFile(folder / "deaths"))
+        points = ON_POSTGRES if isinstance(app._store, PostgresStore) else POINTS
+        install(settings.point, AppendFile(folder / "deaths"), points)
     asyncio.run(_work(app, settings, AppendFile(folder / "told")))
 
 

@@ -1,4 +1,4 @@
-"""One test's world: a store file, a clock, a ledger, and the processes that live and die in it."""
+"""One test's world: a store, a clock, a ledger, and the processes that live and die in it."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ from outlast.app import Outlast
 from outlast.core.events import decode_events
 from outlast.stores.store import RunRow
 from tests.crash.checker import Problem, check_store
-from tests.crash.clock import SharedClock
 from tests.crash.flows import accepted_outputs, flows, make_app
+from tests.crash.homes import make_home
 from tests.crash.ledger import AppendFile, Ledger, Mark
 from tests.crash.nursery import Request
 from tests.crash.worker_main import Settings
@@ -97,10 +97,12 @@ class Proc:
 class World:
     """See the module's docstring."""
 
-    def __init__(self, folder: Path, nursery: Nursery) -> None:
+    def __init__(self, folder: Path, nursery: Nursery, backend: str = "sqlite") -> None:
         self.folder = folder
-        self.clock = SharedClock(folder / "clock")
-        self.ledger = Ledger(folder / "ledger", folder / "store.db")
+        self.backend = backend
+        home = make_home(folder, backend)
+        self.clock = home.clock
+        self.ledger = Ledger(folder / "ledger", home.read_journal)
         self.procs: list[Proc] = []
         self.started: dict[str, tuple[str, list[Any]]] = {}
         """By id: every run that was asked for."""
