@@ -11,7 +11,6 @@ import sqlite3
 import threading
 import time
 from pathlib import Path
-from typing import Protocol
 
 import asyncpg
 
@@ -22,36 +21,13 @@ from outlast.stores.store import Store
 from tests.crash.clock import SharedClock
 from tests.postgres_schemas import change_schema, make_movable, new_url, run_apart
 
-__all__ = ["Home", "connect_plainly", "home_of", "make_home"]
+__all__ = ["connect_plainly", "home_of", "make_home"]
 
 connect_plainly = sqlite3.connect
 """As it is before crash points are laid: looks of our own at the store are no place to die."""
 
 
-class Clock(Protocol):
-    def __call__(self) -> int:
-        """µs since the Unix epoch, by the store."""
-        ...
-
-    def add(self, seconds: float) -> None:
-        """Time passes, for all."""
-        ...
-
-
-class Home(Protocol):
-    url: str
-    clock: Clock
-
-    def make_store(self) -> Store:
-        """A handle, not opened."""
-        ...
-
-    def read_journal(self, uid: str) -> list[bytes]:
-        """The entries of a run, from any thread, on a connection of our own."""
-        ...
-
-
-def make_home(folder: Path, backend: str) -> Home:
+def make_home(folder: Path, backend: str) -> SqliteHome | PostgresHome:
     """For a new world."""
     if backend == "postgres":
         url = new_url()
@@ -60,13 +36,15 @@ def make_home(folder: Path, backend: str) -> Home:
     return home_of(folder)
 
 
-def home_of(folder: Path) -> Home:
+def home_of(folder: Path) -> SqliteHome | PostgresHome:
     """Of the world in this folder."""
     url = folder / "url"
     return PostgresHome(url.read_text()) if url.exists() else SqliteHome(folder)
 
 
 class SqliteHome:
+    """`read_journal` gives a run's entries from any thread, on a connection of its own."""
+
     def __init__(self, folder: Path) -> None:
         self._path = folder / "store.db"
         self.url = f"sqlite:///{self._path}"
@@ -84,6 +62,8 @@ class SqliteHome:
 
 
 class PostgresHome:
+    """Likewise."""
+
     def __init__(self, url: str) -> None:
         self.url = url
         self._settings = parse_url(url)

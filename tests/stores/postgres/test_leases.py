@@ -27,7 +27,7 @@ async def test_requests_that_wait_do_not_delay_a_renewal(store: PostgresStore, w
     uids = [f"r{n}" for n in range(5)]
     await own(store, worker, *uids)
     async with holding(holder, "select 1 from runs for update"):
-        waiting = [asyncio.create_task(store.send(uid, message())) for uid in uids[:4]]
+        waiting: list[asyncio.Task[object]] = [asyncio.create_task(store.send(uid, message())) for uid in uids[:4]]
         waiting.append(asyncio.create_task(commit(store, worker, entry("r4", 1, sends=(send_to("r4"),)))))
         await wait_until_blocked(holder, 5)
         assert await asyncio.to_thread(store.renew, worker, HOUR) is not None
