@@ -32,13 +32,19 @@ select 'r' || n, 'id ' || n, true, 'w' || n % 5, 'v', case n % 20 when 0 then 'q
   'user' || n % 100, case when n % 50 = 7 then 'r1' end, n, n, case when n % 20 >= 3 then n end,
   case when n % 20 = 2 then 'code' else '' end
 from generate_series(1, {runs}) n;
-insert into outlast.run_values select uid, '{{}}', '' from outlast.runs;
-insert into outlast.journal select uid, seq, 1, 'w', seq, '[]' from outlast.runs, generate_series(0, 2) seq;
-insert into outlast.inbox select uid, 1, 'm', 'signal', '1', 1 from outlast.runs where live;
-insert into outlast.tasks
-select uid, 'k', 1, queue, 'f', '', '', 1, priority, case when wake_at % 40 = 0 then 'worker1' end
-from outlast.runs where live;
-insert into outlast.waits select uid, 'k', 'approval', 'n', created_at, null, '' from outlast.runs where live;
+insert into outlast.run_values (uid, attributes, trace)
+select uid, '{{}}', '' from outlast.runs;
+insert into outlast.journal (run_uid, seq, at, writer, mark, events)
+select uid, seq, 1, 'w', seq, '[]' from outlast.runs, generate_series(0, 2) seq;
+insert into outlast.inbox (run_uid, no, id, kind, payload, sent_at)
+select uid, 1, 'm', 'signal', '1', 1 from outlast.runs where live;
+insert into outlast.tasks (run_uid, key, attempt, queue, function, arguments, details, due_at, priority, share, owner)
+select
+  uid, 'k', 1, queue, 'f', '', '', 1, priority, 'share' || wake_at % 7,
+  case when wake_at % 40 = 0 then 'worker1' end
+from outlast.runs where live and wake_at is not null;
+insert into outlast.waits (run_uid, key, kind, name, opened_at, deadline, policy)
+select uid, 'k', 'approval', 'n', created_at, null, '' from outlast.runs where live;
 analyze outlast.runs, outlast.run_values, outlast.journal, outlast.inbox, outlast.tasks, outlast.waits;
 """
 

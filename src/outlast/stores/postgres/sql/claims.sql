@@ -99,7 +99,7 @@ with recursive me as (
   from shares s where s.name is not null
 ), standing as materialized (
   select s.priority, s.name, (
-    select count(*) from outlast.tasks h where h.owner is not null and h.queue = :queue::text and h.share = s.name
+    select count(*) from outlast.tasks h where coalesce(h.owner, '') <> '' and h.queue = :queue::text and h.share = s.name
   ) as held
   from shares s where s.name is not null
 ), candidates as materialized (
@@ -115,10 +115,12 @@ with recursive me as (
 ), due as materialized (
   select t.run_uid, t.key, c.held, c.turn, c.due_at, c.priority
   from candidates c join outlast.tasks t on t.run_uid = c.run_uid and t.key = c.key
-  where t.owner is null and not t.stop and t.due_at <= c.now and t.function = any (:functions::text[])
+  where coalesce(
+    t.owner is null and not t.stop and t.due_at <= c.now and t.function = any (:functions::text[]), false
+  )
   order by case when :oldest_first::boolean then 0 else c.priority end, c.held, c.turn, c.due_at, c.run_uid, c.key
   limit greatest(0, least(:limit::bigint, :most::bigint - (
-    select count(*) from outlast.tasks h where h.owner is not null and h.queue = :queue::text
+    select count(*) from outlast.tasks h where coalesce(h.owner, '') <> '' and h.queue = :queue::text
   )))
   for update of t skip locked
 ), taken as (
