@@ -143,7 +143,7 @@ def own_server() -> Iterator[OwnServer]:
 @pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGQUIT], ids=["restarted", "crashed"])
 async def test_workers_outlive_a_restart_of_the_server(own_server: OwnServer, how: signal.Signals):
     """While it is away work is held; when it is back, every worker connects again and all runs end, each step once."""
-    app, done = Outlast(own_server.url), Counter[int]()
+    app, done = Outlast(f"{own_server.url}?schema={how.name.lower()}"), Counter[int]()
 
     @app.step(name="act")
     async def act(number: int) -> int:
