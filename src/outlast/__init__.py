@@ -21,6 +21,7 @@ from outlast.core.retry import exponential, fixed
 from outlast.core.waits.approval import Decided, Expired, User
 from outlast.engine.worker import Worker
 from outlast.errors import *  # noqa: F403 - all of them, as errors.__all__ says
+from outlast.mirrors import JsonLinesMirror, Mirror, MirrorInfo, SqlMirror
 from outlast.payloads import Codec, Compress, Encrypt, Sealed
 from outlast.run.handle import Run
 from outlast.run.options import StartOptions
@@ -56,6 +57,9 @@ __all__ = [
     "FailedStep",
     "Graph",
     "GraphWorkflow",
+    "JsonLinesMirror",
+    "Mirror",
+    "MirrorInfo",
     "Module",
     "NodeOptions",
     "Outlast",
@@ -67,6 +71,7 @@ __all__ = [
     "RunSnapshot",
     "RunSummary",
     "Sealed",
+    "SqlMirror",
     "StartOptions",
     "Step",
     "StepInfo",

@@ -36,6 +36,7 @@ from outlast.run.definitions import Definitions
 from outlast.run.describing import describe_work
 from outlast.run.handle import Run
 from outlast.run.lists import Lists
+from outlast.run.mirroring import Mirroring
 from outlast.run.options import (
     StartOptions,
     check_queue,
@@ -55,6 +56,7 @@ if TYPE_CHECKING:
     from opentelemetry.trace import TracerProvider
 
     from outlast.http.access import AuthHook
+    from outlast.mirrors import Mirror
     from outlast.stores.store import Store
 
 __all__ = ["AsgiApp", "Outlast"]
@@ -85,6 +87,7 @@ class Outlast(Lists, Module, Definitions):
         audit: AuditSink | None = None,
         tracer_provider: TracerProvider | None = None,
         meter_provider: MeterProvider | None = None,
+        mirrors: Iterable[Mirror] = (),
     ) -> None:
         """`url`: `sqlite:///path`, `memory://` or `memory://name`; default $OUTLAST_URL, else sqlite:///outlast.db.
 
@@ -92,7 +95,7 @@ class Outlast(Lists, Module, Definitions):
         `codecs`: what values go through on their way into the store, in this order: `[Compress(), Encrypt(keys)]`.
         `audit` is told of every attempt to decide an approval, in the event loop; it may be async. By default such
         attempts are lines of the logger `outlast.audit`. The providers are OpenTelemetry's, by default those that are
-        set up for the process.
+        set up for the process. `mirrors` are given a copy of each entry of a journal that this process puts on record.
         """
         super().__init__("")
         self._audit = Audit(audit)
@@ -104,7 +107,8 @@ class Outlast(Lists, Module, Definitions):
         self._observers = Observers()
         self.codecs = tuple(codecs)
         self._payloads = Payloads(self.codecs)
-        self._telemetry = Telemetry(self._observers, tracer_provider, meter_provider)
+        self._mirroring = Mirroring(self._observers, mirrors)
+        self._telemetry = Telemetry(self._observers, tracer_provider, meter_provider, self._mirroring.list)
         self._engine: Engine | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self._users = 0
@@ -164,6 +168,7 @@ class Outlast(Lists, Module, Definitions):
             self._forget_unused()
             raise
         if self._users == 1:
+            self._mirroring.open()
             self._telemetry.open(engine)
         return engine
 
@@ -173,23 +178,17 @@ class Outlast(Lists, Module, Definitions):
         try:
             await engine.close()
             if self._users == 0:
+                await self._mirroring.close()
                 await self._telemetry.close()
         finally:
             self._forget_unused()
 
     def _make_engine(self) -> Engine:
         return Engine(
-            self._store,
-            self,
-            dev=self.dev,
-            executors=self._executors,
-            log=ENGINE,
-            observers=self._observers,
-            payloads=self._payloads,
-            queues=self._queues,
-            audit=self._audit,
+            self._store, self, dev=self.dev, executors=self._executors, log=ENGINE, observers=self._observers,
+            payloads=self._payloads, queues=self._queues, audit=self._audit,
             tracing=self._telemetry.find_tracing(),
-        )
+        )  # fmt: skip
 
     def _forget_unused(self) -> None:
         if self._users == 0:

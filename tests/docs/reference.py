@@ -34,6 +34,8 @@ CLASSES: dict[str, tuple[str, ...]] = {
             "workers",
             "queues",
             "metrics_text",
+            "mirrors",
+            "mirror_catch_up",
             "workflows",
             "worker",
             "work_until_idle",

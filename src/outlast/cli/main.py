@@ -41,6 +41,7 @@ COMMANDS = {
     "graph": "plans.graph",
     "check": "plans.check",
     "migrate": "migrate",
+    "mirror": "mirror",
     "doctor": "doctor",
     "bench": "bench",
 }

@@ -50,7 +50,7 @@ def app_on(app: Outlast, given: str | None) -> Outlast:
     """The app, on the store that `--store` says; else on its own."""
     if given is None or given == app.url:
         return app
-    moved = Outlast(given, dev=app.dev, codecs=app.codecs)
+    moved = Outlast(given, dev=app.dev, codecs=app.codecs, mirrors=app._mirroring.mirrors)  # noqa: SLF001 - see below
     moved.include(app)
     for name, executor in app._executors.items():  # noqa: SLF001 - the same app, but for its store
         moved.executor(name, executor)

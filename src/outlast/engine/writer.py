@@ -178,6 +178,7 @@ class Writer:
             if progress.seq >= 0 and (answer is LANDED or answer.verdict is Verdict.LANDED):
                 self.entries += 1
             _tell(done, answer)
+        # CRASH: what observers were not told is in the journal: mirrors catch up on it. [test_killed_beside_a_mirror]
         if self._observers:
             self.report(parts, answers, worker_id, boottime_us() - began_us)
 

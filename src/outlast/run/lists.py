@@ -25,6 +25,9 @@ from outlast.run.records import QueueInfo, RunPage, WaitPage, WorkerInfo
 
 if TYPE_CHECKING:
     from outlast.engine.engine import Engine
+    from outlast.mirrors.catching_up import CaughtUp
+    from outlast.mirrors.mirror import MirrorInfo
+    from outlast.run.mirroring import Mirroring
     from outlast.run.telemetry import Telemetry
 
 __all__ = ["Lists"]
@@ -36,6 +39,7 @@ class Lists:
     """The part of an app that lists."""
 
     _telemetry: Telemetry
+    _mirroring: Mirroring
 
     def _here(self, call: str) -> Engine:
         """The engine. Raises AppNotOpen."""
@@ -133,3 +137,15 @@ class Lists:
         Counters count from the first call on: a process that nobody asks counts nothing.
         """
         return await self._telemetry.render(self._here("app.metrics_text()"))
+
+    def mirrors(self) -> list[MirrorInfo]:
+        """How the mirrors of this process are doing."""
+        return self._mirroring.list()
+
+    async def mirror_catch_up(self) -> dict[str, CaughtUp]:
+        """Copy to each mirror what it misses of the store's journals; gives what was done, by its name.
+
+        For what was dropped, and what processes that died had put on record. Raises what a mirror or the store raises:
+        call it again then, as often as you like.
+        """
+        return await self._mirroring.catch_up(self._here("app.mirror_catch_up()").store)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from outlast.core.states import RunStatus
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from opentelemetry.trace import TracerProvider
 
     from outlast.engine.engine import Engine
+    from outlast.mirrors.mirror import MirrorInfo
     from outlast.stores.store import QueueRow
     from outlast.telemetry.observer import Observers
     from outlast.telemetry.tracing import Tracing
@@ -45,11 +47,13 @@ class Telemetry:
         observers: Observers,
         tracer_provider: TracerProvider | None = None,
         meter_provider: MeterProvider | None = None,
+        list_mirrors: Callable[[], list[MirrorInfo]] = list,
     ) -> None:
         """The providers: by default those that are set up for the process when the app is opened."""
         self._observers = observers
         self._tracer_provider = tracer_provider
         self._meter_provider = meter_provider
+        self._list_mirrors = list_mirrors
         self._pipeline: Pipeline | None = None
         self._metrics: Metrics | None = None
         self._is_metered = False
@@ -134,6 +138,11 @@ class Telemetry:
         worker = engine.worker
         home = None if worker is None else worker.home
         metrics.unwritten.set(engine.writer.unwritten)
+        for mirror in self._list_mirrors():
+            metrics.mirrored.set(mirror.written, mirror.name)
+            metrics.mirror_dropped.set(mirror.dropped, mirror.name)
+            metrics.mirror_failures.set(mirror.failures, mirror.name)
+            metrics.mirror_waiting.set(mirror.waiting, mirror.name)
         if self._pipeline is not None:
             metrics.dropped.set(self._pipeline.backlog.dropped)
         if worker is None or home is None:
