@@ -30,7 +30,7 @@ STATEMENTS = [
     if not (file == "listing" and "$" in statement.sql)  # put together in Python; see below
 ]
 COUNTS = {"count_open": "runs_open"}  # a walk through the index of what has not ended is what it is for
-SMALL = {"workers", "deleted"}  # a row for each worker, for each deletion under way
+SMALL = {"workers", "deleted", "versions"}  # a row for each worker, each deletion under way, each version kept
 
 
 @pytest.fixture(scope="module")

@@ -267,7 +267,14 @@ async def test_a_disk_that_is_gone_for_a_while(store: SqliteStore, worker: str, 
     """While the file cannot be reached everybody is told, the heartbeat too, and afterwards all goes on."""
     await own(store, worker, "r")
     away = path.parent.with_name("away")
-    store._writer.run_aside(lambda connection: connection.execute("not SQL"))  # after an error it connects anew
+    is_broken = threading.Event()
+
+    def break_off(connection: sqlite3.Connection) -> None:
+        is_broken.set()
+        connection.execute("not SQL")  # after an error it connects anew
+
+    store._writer.run_aside(break_off)
+    assert await asyncio.to_thread(is_broken.wait, 5)
     path.parent.rename(away)
     again = entry("r", 1)
     with pytest.raises(StoreUnavailable, match="does not exist"):

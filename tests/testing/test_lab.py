@@ -11,7 +11,6 @@ import pytest
 from outlast import Context, Decided, Outlast, RunFailed, User
 from outlast.testing import Lab, Ledger, StandsStill, running
 
-pytest_plugins = ["outlast.testing.plugin"]
 ANN = User("ann")
 
 
