@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import select
 import signal
+import sys
 import time
 from contextlib import contextmanager
 from pathlib import Path
@@ -51,6 +52,12 @@ async def patient(ctx: Context, name: str) -> int:
     await double(1)
     return await wait_for(name)
 """
+
+
+@pytest.fixture(autouse=True)
+def _no_other_shop(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A page of the docs that ran before in this process may have left a module of that name."""
+    monkeypatch.delitem(sys.modules, "shop", raising=False)
 
 
 @pytest.fixture
