@@ -38,11 +38,6 @@ CLASSES: dict[str, tuple[str, ...]] = {
             "mirror_catch_up",
             "workflows",
             "rehearse",
-            "versions",
-            "get_version",
-            "draft",
-            "activate",
-            "decline",
             "worker",
             "work_until_idle",
             "run_sync",
@@ -107,17 +102,7 @@ RECORDS = (
         "AttemptInfo",
     ),
     *("User", "Decided", "AuditRecord", "WaitInfo", "WaitPage"),
-    *(
-        "TimelineItem",
-        "RunSnapshot",
-        "RunSummary",
-        "RunPage",
-        "WorkerInfo",
-        "QueueInfo",
-        "WorkflowInfo",
-        "VersionInfo",
-        "WorkSummary",
-    ),
+    *("TimelineItem", "RunSnapshot", "RunSummary", "RunPage", "WorkerInfo", "QueueInfo", "WorkflowInfo", "WorkSummary"),
 )
 FUNCTIONS = ("current_step", "exponential", "fixed")
 
