@@ -17,7 +17,7 @@ LOCK := uv pip compile pyproject.toml --quiet --system-certs --universal --pytho
 .NOTPARALLEL:
 .DELETE_ON_ERROR:
 .DEFAULT_GOAL := help
-.PHONY: help setup pythons demo check format test test-fast soak bench build lock clean
+.PHONY: help setup pythons demo check format test test-fast soak chaos bench build lock clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -40,6 +40,9 @@ format: $(READY) ## lay the code out, and mend what the linter can mend
 
 soak: $(READY) ## the long tests: crashes, simulations and leaks, for many minutes
 	@$(PY) scripts/run_tests.py soak $(ARGS)
+
+chaos: $(READY) ## workers killed, frozen and cut off on PostgreSQL for ten minutes, and a report
+	@$(PY) -m tests.chaos $(ARGS)
 
 bench: $(READY) ## steps per second and latencies on this machine
 	@$(PY) benchmarks/run.py $(ARGS)

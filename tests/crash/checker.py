@@ -46,7 +46,7 @@ from outlast.core.waits.events import Judgement
 from outlast.stores.store import Entry, RunQuery, RunRow, Store, TaskRow, WaitQuery, WaitRow
 from tests.crash.ledger import Mark
 
-__all__ = ["Journal", "Problem", "check_store"]
+__all__ = ["Journal", "Problem", "check_store", "read_journals"]
 
 Journal = list[tuple[Entry, list[Event]]]
 
@@ -69,11 +69,11 @@ async def check_store(
     `are_parked`: those that nobody owns were parked by their owners, none taken from the dead, so their rows say what
     they wait for."""
     problems: list[Problem] = []
-    journals: dict[str, Journal] = {}
+    rows, journals = await read_journals(store)
     workers = {worker.id for worker in await store.list_workers()}
     waits = await store.list_waits(WaitQuery(limit=100_000))
-    for row in await _list_rows(store):
-        journal = journals[row.uid] = await _read(store, row.uid)
+    for row in rows:
+        journal = journals[row.uid]
         found = [*check_shape(journal), *check_steps(journal), *check_timers(journal), *check_answers(journal)]
         open_waits = [wait for wait in waits if wait.run == row.uid]
         found += [
@@ -277,7 +277,7 @@ def check_effects(journals: Mapping[str, Journal], marks: Sequence[Mark]) -> Ite
     for mark in marks:
         if mark.what == "before":
             begun[mark.uid, mark.key, mark.attempt] += 1
-            if not mark.recorded:
+            if mark.recorded is False:
                 yield Problem(mark.uid, f"attempt {mark.attempt} of {mark.key} had its effect before it was on record")
         if mark.invocation != invocation_id(mark.uid, mark.key):
             yield Problem(mark.uid, f"step {mark.key} called itself {mark.invocation}")
@@ -367,6 +367,12 @@ def check_unwind(events: Sequence[Event]) -> Iterator[str]:
 
 def _flat(journal: Journal) -> list[Event]:
     return [event for _, events in journal for event in events]
+
+
+async def read_journals(store: Store) -> tuple[list[RunRow], dict[str, Journal]]:
+    """Every run, and the journals by uid."""
+    rows = await _list_rows(store)
+    return rows, {row.uid: await _read(store, row.uid) for row in rows}
 
 
 async def _list_rows(store: Store) -> list[RunRow]:

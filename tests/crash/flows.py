@@ -35,13 +35,14 @@ _ledger: Ledger
 _folder: Path
 
 
-def make_app(folder: Path) -> Outlast:
-    """The app on the store in this folder, on the clock and with the ledger that lie beside it."""
+def make_app(folder: Path, through: str = "") -> Outlast:
+    """The app on the store in this folder, on the clock and with the ledger that lie beside it; by another way to the
+    store, if one is named."""
     global _ledger, _folder
     home = home_of(folder)
     _folder, _ledger = folder, Ledger(folder / "ledger", home.read_journal)
-    app = Outlast(home.url)
-    app._store = home.make_store()
+    app = Outlast(through or home.url)
+    app._store = home.make_store(through)
     app.include(flows)
     return app
 
@@ -282,6 +283,14 @@ async def saga(ctx: Context) -> None:
     await asyncio.gather(trip("c"), book("d"))
     ctx.compensate(unbook, "e", "e!")
     raise RuntimeError("all of it was for nothing")
+
+
+@flows.workflow
+async def errand(ctx: Context) -> None:
+    """Does what can be undone, by a child too, and waits until it is cancelled."""
+    await book("a")
+    await trip("b")
+    await ctx.sleep(1e6)
 
 
 @flows.workflow

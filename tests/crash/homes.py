@@ -15,6 +15,7 @@ from pathlib import Path
 import asyncpg
 
 from outlast.stores.postgres import PostgresStore
+from outlast.stores.postgres.errors import DRIVER_ERRORS
 from outlast.stores.postgres.settings import Settings, parse_url
 from outlast.stores.sqlite import SqliteStore
 from outlast.stores.store import Store
@@ -23,14 +24,17 @@ from tests.postgres_schemas import change_schema, make_movable, new_url, run_apa
 
 __all__ = ["connect_plainly", "home_of", "make_home"]
 
+PATIENCE_S = 2.0
+"""For a look into a journal from within a step, which holds everything else up."""
+
 connect_plainly = sqlite3.connect
 """As it is before crash points are laid: looks of our own at the store are no place to die."""
 
 
 def make_home(folder: Path, backend: str) -> SqliteHome | PostgresHome:
-    """For a new world."""
-    if backend == "postgres":
-        url = new_url()
+    """For a new world. `backend` is sqlite, postgres, or the URL of a store in another server."""
+    if backend != "sqlite":
+        url = new_url() if backend == "postgres" else backend
         run_apart(make_movable(url))
         (folder / "url").write_text(url)
     return home_of(folder)
@@ -43,7 +47,7 @@ def home_of(folder: Path) -> SqliteHome | PostgresHome:
 
 
 class SqliteHome:
-    """`read_journal` gives a run's entries from any thread, on a connection of its own."""
+    """`read_journal` gives a run's entries from any thread, on a connection of its own; None: the store is away."""
 
     def __init__(self, folder: Path) -> None:
         self._path = folder / "store.db"
@@ -51,10 +55,10 @@ class SqliteHome:
         self.clock = SharedClock(folder / "clock")
         self._here = threading.local()
 
-    def make_store(self) -> Store:
-        return SqliteStore(self.url, self.clock)
+    def make_store(self, through: str = "") -> Store:
+        return SqliteStore(through or self.url, self.clock)
 
-    def read_journal(self, uid: str) -> list[bytes]:
+    def read_journal(self, uid: str) -> list[bytes] | None:
         connection = getattr(self._here, "connection", None)
         if connection is None:
             connection = self._here.connection = connect_plainly(self._path, isolation_level=None, timeout=10)
@@ -70,10 +74,10 @@ class PostgresHome:
         self.clock = PostgresClock(url)
         self._looker: _Looker | None = None
 
-    def make_store(self) -> Store:
-        return PostgresStore(self.url)
+    def make_store(self, through: str = "") -> Store:
+        return PostgresStore(through or self.url)
 
-    def read_journal(self, uid: str) -> list[bytes]:
+    def read_journal(self, uid: str) -> list[bytes] | None:
         if self._looker is None:
             self._looker = _Looker(self._settings)
         return self._looker.read(uid)
@@ -105,12 +109,20 @@ class _Looker:
         self._turn = asyncio.Lock()
         threading.Thread(target=self._loop.run_forever, name="looker", daemon=True).start()
 
-    def read(self, uid: str) -> list[bytes]:
+    def read(self, uid: str) -> list[bytes] | None:
         return asyncio.run_coroutine_threadsafe(self._read(uid), self._loop).result(30)
 
-    async def _read(self, uid: str) -> list[bytes]:
+    async def _read(self, uid: str) -> list[bytes] | None:
+        """The second try is on another connection: the first may have been cut."""
+        sql = f'select events from "{self._settings.schema}".journal where run_uid = $1'
         async with self._turn:
-            if self._connection is None:
-                self._connection = await asyncpg.connect(self._settings.dsn)
-            sql = f'select events from "{self._settings.schema}".journal where run_uid = $1'
-            return [row["events"] for row in await self._connection.fetch(sql, uid)]
+            for _ in range(2):
+                try:
+                    if self._connection is None:
+                        self._connection = await asyncpg.connect(self._settings.dsn, timeout=PATIENCE_S)
+                    return [row["events"] for row in await self._connection.fetch(sql, uid, timeout=PATIENCE_S)]
+                except DRIVER_ERRORS:
+                    if self._connection is not None:
+                        self._connection.terminate()
+                        self._connection = None
+        return None

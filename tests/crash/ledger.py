@@ -35,8 +35,8 @@ class Mark(msgspec.Struct, frozen=True, omit_defaults=True):
     """ns of the machine's clock."""
     threaded: bool = False
     """Written in a thread, which nobody can stop."""
-    recorded: bool = True
-    """The attempt stood in the journal at that moment."""
+    recorded: bool | None = True
+    """The attempt stood in the journal at that moment. None: nobody could say, for the store was away."""
 
 
 class AppendFile:
@@ -58,7 +58,7 @@ class AppendFile:
 class Ledger:
     """The effects of the steps of one world. `read_journal` gives the entries of one of its runs."""
 
-    def __init__(self, path: Path, read_journal: Callable[[str], list[bytes]]) -> None:
+    def __init__(self, path: Path, read_journal: Callable[[str], list[bytes] | None]) -> None:
         self._file = AppendFile(path)
         self._read_journal = read_journal
 
@@ -86,9 +86,12 @@ class Ledger:
             Mark(what, uid, info.key, info.invocation_id, info.attempt, os.getpid(), time.time_ns(), threaded, recorded)
         )
 
-    def _is_on_record(self, uid: str, key: str, attempt: int) -> bool:
+    def _is_on_record(self, uid: str, key: str, attempt: int) -> bool | None:
         """Whether the store has this attempt already, seen through a connection of our own."""
-        started = (event for events in self._read_journal(uid) for event in decode_events(events))
+        journal = self._read_journal(uid)
+        if journal is None:
+            return None
+        started = (event for events in journal for event in decode_events(events))
         return any(
             isinstance(event, StepStarted | AttemptStarted) and (event.key, event.attempt) == (key, attempt)
             for event in started

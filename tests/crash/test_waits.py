@@ -5,20 +5,18 @@ from __future__ import annotations
 import asyncio
 import signal
 from collections.abc import Callable
-from typing import Any
 
 import pytest
 
-from outlast import ApprovalResolved, Decided, RunEnded, User, WaitNotFound
+from outlast import Decided, RunEnded
 from outlast.app import Outlast
+from tests.crash.people import DECISIONS, answer, decide
 from tests.crash.world import Proc, World, until
 
 pytestmark = [pytest.mark.process, pytest.mark.timeout(120)]
 
 AGES = 1e6
 """Seconds. A lease that no jump of the clock ends."""
-DECISIONS: dict[str, tuple[bool, User]] = {"b": (True, User("bob")), "e": (False, User("eve"))}
-"""By the key of the attempt."""
 POINTS = (
     "before-commit",
     "in-transaction",
@@ -31,38 +29,14 @@ POINTS = (
 )
 
 
-async def _answer(app: Outlast, id: str) -> None:
-    """Answer whatever it waits for, again and again, as people do who do not know whether they were heard."""
-    run = await app.get_run(id)
-    while not (info := await run.status()).finished_at:
-        await run.signal("paid", 7, key="evt")
-        for wait in info.waits:
-            if wait.kind == "gate":
-                try:
-                    await run.resume(wait.key)
-                except (WaitNotFound, RunEnded):
-                    pass  # somebody was quicker: an earlier try of ours
-            elif wait.kind == "approval":
-                await asyncio.gather(*(_decide(run, key, 0.2) for key in DECISIONS))
-        await asyncio.sleep(0.02)
-
-
-async def _decide(run: Any, key: str, timeout_s: float) -> object:
-    value, user = DECISIONS[key]
-    try:
-        return await run.approve("ship it?", value, by=user, key=key, timeout=timeout_s)
-    except (ApprovalResolved, TimeoutError) as error:
-        return error
-
-
 async def _answer_until_ended(world: World, app: Outlast) -> None:
     try:
-        await _answer(app, "a")
+        await answer(app, "a")
     except RunEnded:
         pass
     await world.all_ended(app)
     run = await app.get_run("a")
-    verdicts = await asyncio.gather(*(_decide(run, key, 5) for key in DECISIONS))
+    verdicts = await asyncio.gather(*(decide(run, key, 5) for key in DECISIONS))
     assert sorted(type(verdict).__name__ for verdict in verdicts) == ["ApprovalResolved", "Decided"], verdicts
     (won,) = [verdict for verdict in verdicts if isinstance(verdict, Decided)]
     output = await run.result(timeout=5)

@@ -12,23 +12,33 @@ import logging
 import os
 import signal
 import sys
+from collections.abc import Awaitable, Callable
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 
 from outlast.engine.worker import Worker
+from outlast.errors import StoreError
 from outlast.stores.postgres import PostgresStore
+from tests.crash.clock import follow_wall_clock
 from tests.crash.flows import QUEUE, make_app
 from tests.crash.ledger import AppendFile
 from tests.crash.points import POINTS, install
 from tests.crash.postgres_points import ON_POSTGRES
 
-__all__ = ["Settings", "main"]
+__all__ = ["Settings", "insist", "main"]
+
+T = TypeVar("T")
 
 
 class Settings(msgspec.Struct):
     folder: str
+    through: str = ""
+    """Another URL of the store: a way to it that can fail."""
+    wall_clock: str = ""
+    """A file that says by how much this process's is wrong."""
     point: str = ""
     """`name:n`: where to die."""
     lease: float = 2.0
@@ -63,7 +73,9 @@ def main(settings: Settings) -> None:
     logging.getLogger("outlast").addHandler(_Records(AppendFile(folder / "records")))
     faulthandler.enable()
     faulthandler.register(signal.SIGUSR1)  # where it is, for a test that waits in vain
-    app = make_app(folder)
+    app = make_app(folder, settings.through)
+    if settings.wall_clock:
+        follow_wall_clock(Path(settings.wall_clock))
     if settings.small_log:
         from outlast.stores.sqlite import checkpoint
 
@@ -87,17 +99,26 @@ async def _work(app: Any, settings: Settings, told: AppendFile) -> None:
         loop.add_signal_handler(signal.SIGTERM, _take_signal, stop, worker)
         told.append({"ready": os.getpid(), "worker": worker.id})
         for name, arguments, id in settings.starts:
-            run = await app.start(f"crash:{name}", *arguments, id=id)
+            run = await insist(partial(app.start, f"crash:{name}", *arguments, id=id))
             told.append({"started": run.id, "uid": run.uid})
         for id in settings.cancels:
-            run = await app.get_run(id)
-            told.append({"cancelled": id, "heard": await run.cancel("enough")})
+            run = await insist(partial(app.get_run, id))
+            told.append({"cancelled": id, "heard": await insist(partial(run.cancel, "enough"))})
         for id in settings.retries:
-            await (await app.get_run(id)).retry()
+            await (await insist(partial(app.get_run, id))).retry()
             told.append({"retried": id})
         await stop.wait()
         told.append({"stopping": os.getpid()})
     told.append({"stopped": os.getpid()})
+
+
+async def insist(ask: Callable[[], Awaitable[T]], every_s: float = 0.1) -> T:
+    """Ask until the store answers, as people do who do not know whether they were heard."""
+    while True:
+        try:
+            return await ask()
+        except StoreError:
+            await asyncio.sleep(every_s)
 
 
 def _take_signal(stop: asyncio.Event, worker: Worker) -> None:

@@ -140,22 +140,23 @@ class World:
 
     def told(self, word: str) -> list[Any]:
         """What processes have said under this word."""
-        return [line[word] for line in self._lines("told") if word in line]
+        return [line[word] for line in self.lines("told") if word in line]
 
     def deaths(self) -> list[str]:
         """Crash points at which processes died."""
-        return [line["point"] for line in self._lines("deaths")]
+        return [line["point"] for line in self.lines("deaths")]
 
     def warnings(self, pid: int, about: str) -> list[dict[str, Any]]:
         """What this process has warned of, with these words in it."""
-        return [line for line in self._lines("records") if line["pid"] == pid and about in line["text"]]
+        return [line for line in self.lines("records") if line["pid"] == pid and about in line["text"]]
 
     def log(self) -> str:
         """What they have logged."""
         path = self.folder / "log"
         return path.read_text(errors="replace") if path.exists() else ""
 
-    def _lines(self, name: str) -> list[Any]:
+    def lines(self, name: str) -> list[Any]:
+        """Of a file that processes append to."""
         return [msgspec.json.decode(line) for line in AppendFile(self.folder / name).lines()]
 
     # --- runs ---------------------------------------------------------------------------------------------------------
@@ -223,10 +224,15 @@ class World:
     # --- judging ------------------------------------------------------------------------------------------------------
 
     async def check(self, app: Outlast, *, replays: bool = True, are_parked: bool = False, once: bool = True) -> None:
-        """Every invariant, over every journal and the whole ledger; and every acknowledged run has its result.
+        """Every invariant, over every journal and the whole ledger; and every acknowledged run has its result."""
+        problems = await self.find_problems(app, replays=replays, are_parked=are_parked, once=once)
+        assert not problems, "\n".join(map(str, problems)) + "\n" + self.log()[-6000:]
 
-        Without `replays` no body is run here: some kill whoever does. Without `once` a step that must not happen twice
-        may have: a process frozen between its last look at the lease and the step cannot know (PROTOCOL F6)."""
+    async def find_problems(
+        self, app: Outlast, *, replays: bool = True, are_parked: bool = False, once: bool = True
+    ) -> list[Problem]:
+        """Without `replays` no body is run here: some kill whoever does. Without `once` a step that must not happen
+        twice may have: a process frozen between its last look at the lease and the step cannot know (PROTOCOL F6)."""
         registry = flows if replays else None
         marks = self.ledger.marks()
         problems = await check_store(app._store, registry=registry, marks=marks, are_parked=are_parked)
@@ -244,13 +250,13 @@ class World:
         for id in self.told("started"):
             if id not in rows:
                 problems.append(Problem(id, "was acknowledged, and is not there"))
-        for line in self._lines("told"):
+        for line in self.lines("told"):
             if line.get("heard") and str(rows[line["cancelled"]].status) != "cancelled":
                 problems.append(Problem(line["cancelled"], f"was cancelled, and is {rows[line['cancelled']].status}"))
         for id, (workflow, _) in self.started.items():
             if workflow == "cleaning" and id in rows and len(self.marks(rows[id].uid, "after")) < 2:
                 problems.append(Problem(rows[id].uid, "did not clean up"))
-        assert not problems, "\n".join(map(str, problems)) + "\n" + self.log()[-6000:]
+        return problems
 
 
 async def until(condition: Callable[[], object], what: str, patience_s: float = PATIENCE_S) -> None:

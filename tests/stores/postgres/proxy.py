@@ -64,7 +64,11 @@ class Proxy:
             writer.close()
             return
         self.connections += 1
-        answers, to_server = await self._place.connect()
+        try:
+            answers, to_server = await self._place.connect()
+        except OSError:
+            writer.close()
+            return
         lose_answer = asyncio.Event()
         both = [
             asyncio.create_task(self._ask(reader, to_server, lose_answer)),
@@ -103,6 +107,11 @@ class Proxy:
                 return
             if not (self.is_mute and head[:1] == b"A"):
                 writer.write(frame)
+
+    def cut_off(self) -> None:
+        """Cut all that is there, and let nobody through until `is_down` is reset."""
+        self.is_down = True
+        self.close()
 
     def close(self) -> None:
         """Cut all that is left."""
