@@ -26,8 +26,8 @@ def write_report(verdict: Verdict) -> str:
         *_table("seen", verdict.seen),
         *_table("runs, and how they ended", verdict.runs),
         (
-            f"After the last fault (all workers killed at once) everything had ended within {verdict.ended_after_s:.1f} s; "
-            f"two leases and the back-offs then due allow {verdict.allowed_s:.1f} s."
+            f"After the last fault (all workers killed at once) everything had ended within "
+            f"{verdict.ended_after_s:.1f} s; two leases and the back-offs then due allow {verdict.allowed_s:.1f} s."
         ),
         "",
     ]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import itertools
 import random
 from pathlib import Path
@@ -31,7 +32,7 @@ def test_a_seed_is_a_storm() -> None:
 # SPEC L10, DESIGN §6
 @pytest.mark.process
 @pytest.mark.timeout(150)
-async def test_a_short_storm(tmp_path: Path) -> None:
+def test_a_short_storm(tmp_path: Path) -> None:
     """Workers are killed, frozen, drained and cut off, their server restarts, clocks jump: every run ends as it should,
     no result is lost or recorded twice, and every effect stands under the one invocation id of its step."""
     binaries = find_binaries()
@@ -43,7 +44,7 @@ async def test_a_short_storm(tmp_path: Path) -> None:
     try:
         server.start()
         plan = Plan(seed, 7.0, workers=3, lease_s=1.5, per_second=6.0, quiet_s=1.0, skips=True)
-        verdict = await run_storm(plan, tmp_path, nursery, server)
+        verdict = asyncio.run(run_storm(plan, tmp_path, nursery, server))
     finally:
         server.remove()
         nursery.close()

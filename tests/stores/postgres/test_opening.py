@@ -110,6 +110,15 @@ async def test_a_role_that_may_change_nothing_opens_what_is_there(url: str, gues
     await reader.close()
 
 
+async def test_a_role_with_a_schema_of_its_own_makes_the_store_in_it(url: str, guest: str, admin: Session):
+    """A role that may make no schemas needs one that was made for it, and nothing else."""
+    await admin.execute(f'create schema "{guest}" authorization {guest}')
+    store = PostgresStore(as_role(url.replace(parse_url(url).schema, guest), guest))
+    await store.open()
+    assert await store.list_workers() == []
+    await store.close()
+
+
 @pytest.mark.parametrize(
     ("where", "error"),
     [

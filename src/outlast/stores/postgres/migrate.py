@@ -29,7 +29,6 @@ OLDEST_VERSION = 130000
 """PostgreSQL 13."""
 
 _TABLE = """
-create schema if not exists outlast.;
 create table outlast.migrations (
   number integer primary key,
   name text not null,
@@ -77,7 +76,10 @@ async def migrate(settings: Settings) -> None:
 
 async def _apply(link: Link, migration: Migration) -> None:
     if migration.number == 1:
-        await link.run_script(_TABLE.replace("outlast.;", f'"{link.settings.schema}";'))
+        # `create schema if not exists` asks for a right that a role with a schema of its own need not have
+        [(is_there,)] = await link.fetch_text("select to_regnamespace($1) is not null", f'"{link.settings.schema}"')
+        schema = "" if is_there else f'create schema "{link.settings.schema}";'
+        await link.run_script(schema + _TABLE)
     await link.run_script(migration.sql)
     await link.fetch_text(
         "insert into outlast.migrations (number, name, checksum, applied_at) values ($1, $2, $3, outlast.now_us())",
