@@ -31,6 +31,8 @@ class Plan(msgspec.Struct, frozen=True):
     """Where its files may be; it is deleted afterwards."""
     quick: bool = False
     """A smoke test: every part runs, none long enough for its figures to mean anything."""
+    postgres: str = ""
+    """The database to measure on; empty: files of SQLite (`benchmarks/places.py`)."""
 
 
 class ChildFailed(Exception):
@@ -102,6 +104,10 @@ class Child:
     def go_on(self) -> None:
         """End its `wait`."""
         self._write(b"")
+
+    def kill(self) -> None:
+        """End it as a crash would: at once, without a word."""
+        self._process.kill()
 
     def _write(self, line: bytes) -> None:
         assert self._process.stdin is not None

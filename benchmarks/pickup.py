@@ -1,7 +1,8 @@
 """How soon a run that was started has begun its first step: in the process that started it, and in another one.
 
 One run at a time, on a worker that has nothing else to do. In turns with the first, commits of one row each say what
-the disk alone would take. Targets (SPEC Q3): well under 5 ms in the same process, under 50 ms in another.
+the disk alone would take. Targets: well under 5 ms in the same process, under 50 ms in another (SPEC Q3); on PostgreSQL
+under 15 ms in another, and under 100 ms for 99 of 100 (issue 3).
 """
 
 from __future__ import annotations
@@ -9,13 +10,13 @@ from __future__ import annotations
 import asyncio
 import random
 import time
-from pathlib import Path
 from typing import Any
 
 import msgspec
 
 from benchmarks.children import Child, Parent, Plan, say
 from benchmarks.figures import Report, Table, percentile, spread
+from benchmarks.places import describe_store, new_store
 from benchmarks.storage import RowWriter
 from outlast import Context, Outlast
 from outlast.engine.ids import new_uid
@@ -28,7 +29,8 @@ WARM = 2
 BLOCK = 25
 """Runs after which it is the commits' turn."""
 MOST_HERE_MS = 5.0
-MOST_THERE_MS = 50.0
+MOST_THERE_MS = {"sqlite": (50.0, None), "postgres": (15.0, 100.0)}
+"""Of half of them, and of 99 in 100."""
 
 
 class Order(msgspec.Struct, frozen=True):
@@ -40,31 +42,32 @@ class Order(msgspec.Struct, frozen=True):
 def measure(plan: Plan, _parent: Parent) -> Report:
     """Here, and there."""
     runs = 5 if plan.quick else RUNS
-    folder = Path(plan.folder)
     say("in the same process")
-    here, commits = asyncio.run(_measure_here(f"sqlite:///{folder / 'here.db'}", runs))
+    with new_store(plan) as url:
+        here, commits = asyncio.run(_measure_here(url, runs))
     say("in another process")
-    there_url = f"sqlite:///{folder / 'there.db'}"
-    with Child(work, Order(there_url), limit_s=180) as child:
+    with new_store(plan) as url, Child(work, Order(url), limit_s=180) as child:
         child.hear(bool)
-        there, known = asyncio.run(_measure_there(there_url, runs))
+        there, known = asyncio.run(_measure_there(url, runs))
         child.go_on()
         child.hear(bool)
-    report = Report("pickup", {"workload": f"{runs} runs, one at a time, on SQLite"}, {}, [])
+    settings = {"workload": f"{runs} runs, one at a time", "store": describe_store(plan)}
+    report = Report("pickup", settings, {}, [])
     samples = {
-        "a commit of one row": (commits, None),
-        "start to first step, same process": (here, MOST_HERE_MS),
-        "start to first step, another process": (there, MOST_THERE_MS),
-        "start to result known here, worked there": (known, None),
+        "a commit of one row": (commits, (None, None)),
+        "start to first step, same process": (here, (MOST_HERE_MS, None)),
+        "start to first step, another process": (there, MOST_THERE_MS["postgres" if plan.postgres else "sqlite"]),
+        "start to result known here, worked there": (known, (None, None)),
     }
     rows = []
-    for what, (taken, target) in samples.items():
+    for what, (taken, (target, target_99)) in samples.items():
         p50 = spread([1000 * percentile(taken, 0.5)], "ms", target=target)
-        p99 = spread([1000 * percentile(taken, 0.99)], "ms")
+        p99 = spread([1000 * percentile(taken, 0.99)], "ms", target=target_99)
         most = spread([1000 * max(taken)], "ms")
         report.figures.update({f"{what}/p50": p50, f"{what}/p99": p99, f"{what}/most": most})
-        rows.append([what, str(p50), str(p99), str(most), p50.verdict])
-    report.tables.append(Table("Pick-up", ["what", "p50, ms", "p99, ms", "most, ms", "target, p50"], rows))
+        rows.append([what, str(p50), str(p99), str(most), p50.verdict, p99.verdict])
+    columns = ["what", "p50, ms", "p99, ms", "most, ms", "target, p50", "target, p99"]
+    report.tables.append(Table("Pick-up", columns, rows))
     return report
 
 

@@ -1,5 +1,6 @@
-"""Four processes that work on one SQLite file: steps a second in sum, and nothing lost.
+"""Processes that work on one store: steps a second in sum, and nothing lost.
 
+Four on one SQLite file; two on PostgreSQL, which works beside them: on two cores they are to do more in sum than one.
 Each process starts runs and works them, and every tenth run it starts is due a moment later, for whoever claims it
 first. Before and after, one process alone does the same, so that the sum has something to be compared with. Afterwards
 every run that was started must have completed, and nobody may have had an error or a warning: that is a failure,
@@ -11,26 +12,28 @@ from __future__ import annotations
 import asyncio
 import itertools
 import logging
-import sqlite3
 import time
-from contextlib import ExitStack, closing
-from pathlib import Path
+from contextlib import ExitStack
 
 import msgspec
 
 from benchmarks.children import Child, Parent, Plan, say
 from benchmarks.figures import Report, Table, spread
+from benchmarks.places import describe_store, new_store
 from outlast import Context, Outlast
+from outlast.core.states import RunStatus
+from outlast.stores.open import open_store
+from outlast.stores.store import RunQuery
 
 __all__ = ["measure", "work"]
 
 STEPS = 10
 CONCURRENCY = 64
-PROCESSES = 4
+PROCESSES = {"sqlite": 4, "postgres": 2}
 SECONDS = 60.0
 ALONE_S = 10.0
-QUICK_S = 10.0
-QUICK_ALONE_S = 1.0
+QUICK_S = 2.0
+QUICK_ALONE_S = 0.5
 
 
 class Order(msgspec.Struct, frozen=True):
@@ -56,19 +59,23 @@ class Worked(msgspec.Struct, frozen=True):
 def measure(plan: Plan, _parent: Parent) -> Report:
     """One alone, four, one alone."""
     seconds, alone_s = (QUICK_S, QUICK_ALONE_S) if plan.quick else (SECONDS, ALONE_S)
+    many = PROCESSES["postgres" if plan.postgres else "sqlite"]
     settings = {
-        "workload": f"runs of {STEPS} steps, {CONCURRENCY} at once in each process, on one SQLite file",
-        "for": f"{seconds:g} s with {PROCESSES} processes, {alone_s:g} s with one before and after",
+        "workload": f"runs of {STEPS} steps, {CONCURRENCY} at once in each process, all on one store",
+        "for": f"{seconds:g} s with {many} processes, {alone_s:g} s with one before and after",
+        "store": describe_store(plan),
     }
     report = Report("processes", settings, {}, [])
     rows = []
-    for name, processes, duration in (("before", 1, alone_s), ("together", PROCESSES, seconds), ("after", 1, alone_s)):
+    for name, processes, duration in (("before", 1, alone_s), ("together", many, seconds), ("after", 1, alone_s)):
         say(f"{processes} at work for {duration:g} s")
-        path = Path(plan.folder) / f"{name}.db"
-        worked = _work_together(f"sqlite:///{path}", processes, duration)
-        rows.append(_tell(report, path, name, worked))
+        with new_store(plan) as url:
+            worked = _work_together(url, processes, duration)
+            rows.append(_tell(report, url, name, worked))
     alone = (report.figures["before/steps"].median + report.figures["after/steps"].median) / 2
-    to_alone = report.figures["to_alone"] = spread([report.figures["together/steps"].median / alone], "×")
+    target = 1.0 if plan.postgres else None
+    to_alone = spread([report.figures["together/steps"].median / alone], "×", target=target, is_floor=True)
+    report.figures["to_alone"] = to_alone
     columns = [
         "processes",
         "steps/s in sum",
@@ -78,8 +85,9 @@ def measure(plan: Plan, _parent: Parent) -> Report:
         "lost",
         "errors, warnings",
     ]
-    notes = [f"In sum they do {to_alone} times what one does alone."]
-    report.tables.append(Table("Processes on one file", columns, rows, notes))
+    verdict = f" ({to_alone.verdict})" if to_alone.verdict else ""
+    notes = [f"In sum they do {to_alone} times what one does alone{verdict}."]
+    report.tables.append(Table("Processes on one store", columns, rows, notes))
     return report
 
 
@@ -95,10 +103,10 @@ def _work_together(url: str, processes: int, seconds: float) -> list[Worked]:
         return [child.hear(Worked) for child in children]
 
 
-def _tell(report: Report, path: Path, name: str, worked: list[Worked]) -> list[str]:
+def _tell(report: Report, url: str, name: str, worked: list[Worked]) -> list[str]:
     each = [process.runs * STEPS / process.seconds for process in worked]
     runs, problems = sum(process.runs for process in worked), [text for process in worked for text in process.problems]
-    completed, others = _count_runs(path)
+    completed, others = asyncio.run(_count_runs(url))
     lost = runs - completed + others
     report.figures[f"{name}/steps"] = spread([sum(each)], "steps/s")
     report.figures[f"{name}/each"] = spread(each, "steps/s")
@@ -114,12 +122,19 @@ def _tell(report: Report, path: Path, name: str, worked: list[Worked]) -> list[s
     ]  # fmt: skip
 
 
-def _count_runs(path: Path) -> tuple[int, int]:
+async def _count_runs(url: str) -> tuple[int, int]:
     """In the store: those that completed, and all others."""
-    with closing(sqlite3.connect(path)) as connection:
-        counts = dict(connection.execute("select status, count(*) from runs group by status").fetchall())
-    completed = counts.pop("completed", 0)
-    return completed, sum(counts.values())
+    completed = others = 0
+    store = open_store(url)
+    await store.open()
+    query = RunQuery(limit=1000)
+    while page := await store.list_runs(query):
+        is_completed = [row.status is RunStatus.COMPLETED for row in page]
+        completed += sum(is_completed)
+        others += len(page) - sum(is_completed)
+        query = msgspec.structs.replace(query, after=(page[-1].created_at, page[-1].uid))
+    await store.close()
+    return completed, others
 
 
 # --- in the children --------------------------------------------------------------------------------------------------

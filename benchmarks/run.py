@@ -4,9 +4,10 @@
     make bench ARGS="throughput alone"
     make bench ARGS="--json figures.json" && python benchmarks/table.py figures.json    # into docs/figures.md
 
-All of it takes about ten minutes on a machine that does nothing else; `--help` says what the subjects are. Each runs in
-a fresh process. The exit status is 0 unless something was *wrong*: a run that was lost, an error. A figure that misses
-its target says so, and is no failure: it may be the machine.
+All of it takes about half an hour on a machine that does nothing else; `--help` says what the subjects are. Each runs
+in a fresh process. Those on PostgreSQL are skipped where none answers; one that was asked for by name then failed. The
+exit status is 0 unless something was *wrong*: a run that was lost, an error. A figure that misses its target says so,
+and is no failure: it may be the machine.
 """
 
 from __future__ import annotations
@@ -25,10 +26,24 @@ sys.path[:1] = [str(ROOT), str(ROOT / "src")]
 
 import msgspec  # noqa: E402
 
-from benchmarks import alone, fanout, footprint, growth, layers, pickup, processes, replay, sleeping, throughput  # noqa: E402
+from benchmarks import (  # noqa: E402
+    alone,
+    fanout,
+    finished,
+    footprint,
+    growth,
+    layers,
+    pickup,
+    processes,
+    recovery,
+    replay,
+    sleeping,
+    throughput,
+)
 from benchmarks.children import ChildFailed, Parent, Plan, call  # noqa: E402
 from benchmarks.figures import Report  # noqa: E402
 from benchmarks.machine import describe_machine  # noqa: E402
+from benchmarks.places import VARIABLE, drop_stores, find_postgres  # noqa: E402
 from benchmarks.table import Figures, draw  # noqa: E402
 
 SUBJECTS: dict[str, Callable[[Plan, Parent], Report]] = {
@@ -41,9 +56,15 @@ SUBJECTS: dict[str, Callable[[Plan, Parent], Report]] = {
     "sleeping": sleeping.measure,
     "pickup": pickup.measure,
     "processes": processes.measure,
+    "recovery": recovery.measure,
+    "finished": finished.measure,
     "layers": layers.measure,
 }
-LIMIT_S = 1200.0
+ON_POSTGRES = ("throughput", "alone", "sleeping", "pickup", "processes", "recovery", "finished")
+"""What is measured on PostgreSQL too: as a subject of its own, with this behind its name."""
+SUFFIX = "-postgres"
+SUBJECTS |= {f"{name}{SUFFIX}": SUBJECTS[name] for name in ON_POSTGRES}
+LIMIT_S = 1800.0
 """For one subject."""
 
 
@@ -51,6 +72,7 @@ def main() -> int:
     """Measure, print, keep."""
     options = _parse()
     folder = Path(options.folder or tempfile.gettempdir()).absolute()
+    postgres = options.postgres or find_postgres()
     taken = Figures(
         at=datetime.now(UTC).isoformat(timespec="seconds"),
         command=" ".join(["python benchmarks/run.py", *options.subjects, *(["--quick"] if options.quick else [])]),
@@ -61,7 +83,13 @@ def main() -> int:
     print(f"machine  {taken.machine}\nload     {_load_text()}\ncommand  {taken.command}\n", flush=True)
     failed = False
     for subject in options.subjects or SUBJECTS:
-        report = _measure(subject, folder, quick=options.quick)
+        if subject.endswith(SUFFIX) and postgres is None:
+            print(
+                f"SKIPPED  {subject}: no PostgreSQL answers here; say where, by --postgres or {VARIABLE}\n", flush=True
+            )
+            failed = failed or bool(options.subjects)
+            continue
+        report = _measure(subject, folder, (postgres or "") if subject.endswith(SUFFIX) else "", quick=options.quick)
         failed = failed or report is None or bool(report.problems)
         if report is not None:
             taken.reports.append(report)
@@ -74,12 +102,13 @@ def main() -> int:
 def _parse() -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         description="What outlast does on this machine, beside what it could.",
-        epilog="\n".join(["subjects:", *(f"  {name:11} {_first_line(measure)}" for name, measure in SUBJECTS.items())]),
+        epilog="\n".join(["subjects:", *(f"  {name:19} {_first_line(measure)}" for name, measure in SUBJECTS.items())]),
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("subjects", nargs="*", metavar="SUBJECT", help="which of those below; default: all")
     parser.add_argument("--quick", action="store_true", help="a smoke test of this program; its figures mean nothing")
     parser.add_argument("--json", metavar="FILE", help="keep the figures; benchmarks/table.py makes Markdown of them")
+    parser.add_argument("--postgres", metavar="URL", help="a database for it; default: one that answers here")
     parser.add_argument("--folder", help="where the files go, and so on which disk; default: the temporary one")
     options = parser.parse_args()
     unknown = [name for name in options.subjects if name not in SUBJECTS]
@@ -93,17 +122,21 @@ def _first_line(measure: Callable[[Plan, Parent], Report]) -> str:
     return (sys.modules[measure.__module__].__doc__ or "").partition("\n")[0]
 
 
-def _measure(subject: str, folder: Path, *, quick: bool) -> Report | None:
+def _measure(subject: str, folder: Path, postgres: str, *, quick: bool) -> Report | None:
     """None: it failed, and has said so."""
     print(f"{subject}:", file=sys.stderr, flush=True)
     load = os.getloadavg()
     began = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="outlast-bench-", dir=folder) as name:
+        plan = Plan(name, quick, postgres)
         try:
-            report = call(SUBJECTS[subject], Plan(name, quick), Report, limit_s=LIMIT_S)
+            report = call(SUBJECTS[subject], plan, Report, limit_s=LIMIT_S)
         except ChildFailed as error:
             print(f"FAILED   {subject}: {error}\n", flush=True)
             return None
+        finally:
+            drop_stores(plan)
+    report.subject = subject
     report.load, report.seconds = load, time.monotonic() - began
     return report
 

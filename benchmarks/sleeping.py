@@ -2,9 +2,9 @@
 
 One worker starts them and lets them go, as a worker would in a day's work. It starts some more before them, since what
 was hot at once leaves its mark in a process's memory, however little it holds: what it keeps beyond that is measured.
-Then two workers idle side by side, one on that store and one on an empty one: every statement they send to SQLite is
-counted, and what they have in memory compared. Targets: 50 MB for the first; two statements a second, `PRAGMA
-data_version` apart, for the idle ones.
+Then two workers idle side by side, one on that store and one on an empty one: every statement they send to it is
+counted, and what they have in memory compared. Targets: 50 MB for the first; two statements a second for the idle ones,
+on SQLite `PRAGMA data_version` and the brackets of a transaction apart.
 """
 
 from __future__ import annotations
@@ -15,7 +15,6 @@ import gc
 import sqlite3
 import time
 from importlib import resources
-from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -23,6 +22,7 @@ import msgspec
 from benchmarks.children import Child, Parent, Plan, call, say
 from benchmarks.figures import Figure, Report, Table, spread
 from benchmarks.machine import resident_bytes, wait_until
+from benchmarks.places import describe_store, new_store
 from outlast import Context, Outlast
 from outlast.engine.hotruns import HotRuns
 from outlast.stores.sqlite.statements import load_statements
@@ -35,12 +35,14 @@ WARM = 5
 BATCH = 500
 IDLE_S = 25.0
 """Longer than the rarest of what a worker does now and then."""
+BEFORE_S = 3.0
+"""How long they have been there when it begins to count. No longer than what follows."""
 MOST_MB = 50.0
 MOST_STATEMENTS = 2.0
 MB = 1_000_000
 FREE = "data_version"
 BRACKETS = ("begin immediate", "commit")
-"""Not counted, nor is `FREE`."""
+"""Not counted, nor is `FREE`. On PostgreSQL all is: each is a round trip."""
 
 
 class Order(msgspec.Struct, frozen=True):
@@ -77,25 +79,33 @@ class Idled(msgspec.Struct, frozen=True):
 
 def measure(plan: Plan, _parent: Parent) -> Report:
     """Many sleepers, then idle workers with and without them."""
-    runs, seconds = (200, 2.0) if plan.quick else (RUNS, IDLE_S)
-    full, empty = (f"sqlite:///{Path(plan.folder) / name}.db" for name in ("full", "empty"))
-    say(f"{runs:,} runs go to sleep")
-    asleep = call(put_to_sleep, Order(full, runs=runs), Asleep, limit_s=300)
-    say(f"two workers idle for {seconds:g} s")
-    with (
-        Child(idle, Order(full, seconds=seconds), limit_s=120) as one,
-        Child(idle, Order(empty, seconds=seconds), limit_s=120) as other,
-    ):
-        idled = {f"with {runs:,} sleeping runs": one.hear(Idled), "with none": other.hear(Idled)}
+    runs, seconds = (200, 1.0) if plan.quick else (RUNS, IDLE_S)
+    with new_store(plan) as full, new_store(plan) as empty:
+        say(f"{runs:,} runs go to sleep")
+        asleep = call(put_to_sleep, Order(full, runs=runs), Asleep, limit_s=600)
+        say(f"two workers idle for {seconds:g} s")
+        idled = _idle_together(full, empty, runs, seconds)
     report = Report(
         "sleeping",
-        {"runs": f"{runs // WARM:,}, then {runs:,}, each asleep for a day", "idle for": f"{seconds:g} s"},
+        {
+            "runs": f"{runs // WARM:,}, then {runs:,}, each asleep for a day",
+            "idle for": f"{seconds:g} s",
+            "store": describe_store(plan),
+        },
         {},
         [],
     )
     _tell_memory(report, asleep, idled)
-    _tell_statements(report, idled)
+    _tell_statements(report, idled, () if plan.postgres else (*BRACKETS, FREE))
     return report
+
+
+def _idle_together(full: str, empty: str, runs: int, seconds: float) -> dict[str, Idled]:
+    with (
+        Child(idle, Order(full, seconds=seconds), limit_s=120) as one,
+        Child(idle, Order(empty, seconds=seconds), limit_s=120) as other,
+    ):
+        return {f"with {runs:,} sleeping runs": one.hear(Idled), "with none": other.hear(Idled)}
 
 
 def put_to_sleep(order: Order, _parent: Parent) -> Asleep:
@@ -149,10 +159,10 @@ def _resident() -> int:
 
 
 async def _idle(order: Order) -> Idled:
-    counted = _count_statements()
+    counted = _count_asked() if order.url.startswith("postgresql:") else _count_statements()
     app, _ = _make(order.url)
     async with app.worker():
-        await asyncio.sleep(3.0)
+        await asyncio.sleep(min(BEFORE_S, order.seconds))
         gc.collect()
         counted.clear()
         began, cpu = time.perf_counter(), time.process_time()
@@ -178,6 +188,30 @@ def _count_statements() -> collections.Counter[str]:
 
     name = "connect"
     setattr(sqlite3, name, connect_watched)
+    return counted
+
+
+def _count_asked() -> collections.Counter[str]:
+    """Of every connection to PostgreSQL: each is a round trip. By their names in `sql/*.sql`."""
+    from outlast.stores.postgres.link import Link  # its driver is an extra
+    from outlast.stores.postgres.statements import Statement
+
+    counted: collections.Counter[str] = collections.Counter()
+    ask, text_of = Link._ask, Link._text_of  # noqa: SLF001 - all that is sent goes through the one, by the other's texts
+    names: dict[str, str] = {}
+
+    def name_text(link: Link, statement: Statement) -> str:
+        text = text_of(link, statement)
+        names[text] = statement.name
+        return text
+
+    async def count(link: Link, call: Any, *arguments: Any) -> Any:
+        text = str(arguments[0])
+        counted[names.get(text) or " ".join(text.split()[:2])] += 1
+        return await ask(link, call, *arguments)
+
+    setattr(Link, "_ask", count)  # noqa: B010 - pyright keeps methods from being replaced, as it should
+    setattr(Link, "_text_of", name_text)  # noqa: B010
     return counted
 
 
@@ -226,9 +260,9 @@ def _tell_memory(report: Report, asleep: Asleep, idled: dict[str, Idled]) -> Non
     report.tables.append(Table("Memory of sleeping runs", ["what", "", "unit", "target"], rows))
 
 
-def _tell_statements(report: Report, idled: dict[str, Idled]) -> None:
-    names = sorted({name for each in idled.values() for name in each.statements} - {FREE, *BRACKETS})
-    rows = [[name, *_per_second(idled, [name])] for name in [*names, *BRACKETS, FREE]]
+def _tell_statements(report: Report, idled: dict[str, Idled], uncounted: tuple[str, ...]) -> None:
+    names = sorted({name for each in idled.values() for name in each.statements} - {*uncounted})
+    rows = [[name, *_per_second(idled, [name])] for name in [*names, *uncounted]]
     figures = {}
     for who, each in idled.items():
         figures[who] = spread(
@@ -236,10 +270,13 @@ def _tell_statements(report: Report, idled: dict[str, Idled]) -> None:
         )
         report.figures[f"statements {who}"] = figures[who]
         report.figures[f"cpu {who}"] = spread([3600 * each.cpu_seconds / each.seconds], "CPU s/h")
-    rows.append([f"in all, without the last {len(BRACKETS) + 1}", *map(str, figures.values())])
+    without = f", without the last {len(uncounted)}" if uncounted else ""
+    rows.append([f"in all{without}", *map(str, figures.values())])
     rows.append(["target", *(figure.verdict for figure in figures.values())])
     rows.append(["CPU, seconds an hour", *(f"{3600 * each.cpu_seconds / each.seconds:.0f}" for each in idled.values())])
-    notes = [f"{' and '.join(BRACKETS)} are the brackets around what writes; {FREE} reads no page."]
+    notes = (
+        [f"{' and '.join(BRACKETS)} are the brackets around what writes; {FREE} reads no page."] if uncounted else []
+    )
     report.tables.append(Table("An idle worker's statements a second", ["statement", *idled], rows, notes))
 
 

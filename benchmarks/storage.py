@@ -17,9 +17,7 @@ import msgspec
 
 from benchmarks.figures import Rate
 from outlast.engine.ids import new_uid
-from outlast.stores.memory import MemoryStore
 from outlast.stores.open import open_store
-from outlast.stores.sqlite import SqliteStore
 from outlast.stores.store import LANDED, Effects, Entry, NewRun, Outcome, Progress, Store, WorkerRow
 
 __all__ = ["RowWriter", "Tape", "recorded", "write_rows", "write_same"]
@@ -76,7 +74,7 @@ def recorded(url: str, *, keeps: bool = False) -> Iterator[Tape]:
     """Note what every store of this kind is given meanwhile.
 
     With `keeps`, all of it: it stays in memory, so that is not for what is timed."""
-    kind: Any = MemoryStore if url.startswith("memory:") else SqliteStore
+    kind: Any = type(open_store(url))
     tape, commit, name = Tape(keeps=keeps), kind.commit, "commit"
 
     def noted(store: Store, worker_id: str | None, batch: Sequence[Progress]) -> object:
@@ -112,7 +110,7 @@ class RowWriter:
 
     def __init__(self, store: Store, worker: str) -> None:
         self._store = store
-        self._worker = worker
+        self.worker = worker
 
     @classmethod
     async def register(cls, store: Store) -> RowWriter:
@@ -130,7 +128,7 @@ class RowWriter:
 
     async def write(self, batches: Sequence[Batch]) -> Rate:
         """Commit them, one after another."""
-        commit, worker = self._store.commit, self._worker
+        commit, worker = self._store.commit, self.worker
         began, cpu = time.perf_counter(), time.process_time()
         outcomes = [await commit(worker, batch) for batch in batches]
         seconds, cpu = time.perf_counter() - began, time.process_time() - cpu
@@ -141,7 +139,7 @@ class RowWriter:
     async def time_commits(self, uid: str, entries: Sequence[Entry]) -> list[float]:
         """Commit these one by one, for this new run; seconds of each."""
         await self.begin([uid])
-        commit, worker, mark = self._store.commit, self._worker, MARK
+        commit, worker, mark = self._store.commit, self.worker, MARK
         taken: list[float] = []
         outcomes: list[Outcome] = []
         for seq, entry in enumerate(entries, 1):
@@ -154,7 +152,7 @@ class RowWriter:
         return taken
 
     async def _commit(self, batch: Batch) -> None:
-        _require_landed(await self._store.commit(self._worker, batch))
+        _require_landed(await self._store.commit(self.worker, batch))
 
 
 def _beginning(uid: str, at: int) -> Progress:

@@ -1,16 +1,17 @@
 """How many durable steps a second one process does, beside what its store alone takes of the very same rows.
 
 Each round measures, one after another: the engine; the journal rows it wrote, committed again by the store alone; the
-same commits with all they did (starts and ends of runs); and the least any engine must do (`floor`). What always holds:
-a share is of a round's own yardstick, on the same kind of event loop, in batches as large as the engine's were.
+same commits with all they did (starts and ends of runs); and the least any engine must do: on SQLite a small one
+(`floor`), on PostgreSQL the rows alone, by the same driver into a plain table (`raw`). What always holds: a share is of
+a round's own yardstick, on the same kind of event loop, in batches as large as the engine's were.
 """
 
 from __future__ import annotations
 
 import asyncio
 import gc
-import tempfile
 from collections.abc import Coroutine
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -20,6 +21,7 @@ from benchmarks.children import Parent, Plan, say
 from benchmarks.figures import Figure, Rate, Report, Table, ratio, spread
 from benchmarks.floor import measure_floor
 from benchmarks.machine import has_uvloop
+from benchmarks.places import describe_store, new_store
 from benchmarks.storage import Batch, recorded, write_rows, write_same
 from outlast.cli.bench import RunFigures, measure_runs
 from outlast.cli.collector import collect_seldom
@@ -32,7 +34,10 @@ ROWS = STEPS + 1
 RUNS = {1: 150, 16: 600, 64: 1200, 256: 2000, 1000: 3000}
 """By how many are under way at once: enough that beginning and end do not count."""
 QUICK_RUNS = {16: 32}
-ROUNDS = {"sqlite": 5, "memory": 3}
+ROUNDS = {"sqlite": 5, "memory": 3, "postgres": 5}
+NAMES = {"sqlite": "SQLite", "memory": "the memory store", "postgres": "PostgreSQL"}
+LEAST_AT_256 = 12_000.0
+"""Steps a second of one process on PostgreSQL: the target (issue 3)."""
 COLUMNS = {
     "steps": "steps/s",
     "cpu": "CPU µs/step",
@@ -42,6 +47,8 @@ COLUMNS = {
     "share_of_same": "of same commits %",
     "to_floor": "× floor",
     "cpu_to_floor": "× floor, CPU",
+    "raw": "raw, rows/s",
+    "share_of_raw": "of raw %",
 }
 
 T = TypeVar("T")
@@ -55,9 +62,9 @@ class Case(msgspec.Struct, frozen=True):
     concurrency: int
     runs: int
 
-    def url(self, path: Path) -> str:
-        """Of a new store."""
-        return "memory://" if self.store == "memory" else f"sqlite:///{path}"
+    def new_store(self, plan: Plan) -> AbstractContextManager[str]:
+        """Its URL."""
+        return nullcontext("memory://") if self.store == "memory" else new_store(plan)
 
     def work(self, url: str) -> Coroutine[Any, Any, RunFigures]:
         """The engine's part."""
@@ -73,15 +80,16 @@ class Samples(msgspec.Struct):
     rows: list[Rate] = []
     same: list[Rate] = []
     floor: list[Rate] = []
+    raw: list[Rate] = []
 
 
 def measure(plan: Plan, _parent: Parent) -> Report:
-    """Both stores, at each concurrency, on asyncio's own loop and on uvloop."""
+    """Each store, at each concurrency, on asyncio's own loop and on uvloop."""
     collect_seldom()  # as `outlast worker` does
     wanted = QUICK_RUNS if plan.quick else RUNS
     loops = ["asyncio", "uvloop"] if has_uvloop() else ["asyncio"]
-    report = Report("throughput", _settings(wanted), {}, [])
-    for store in ("sqlite", "memory"):
+    report = Report("throughput", _settings(plan, wanted), {}, [])
+    for store in ("postgres",) if plan.postgres else ("sqlite", "memory"):
         rows = []
         for concurrency, runs in wanted.items():
             say(f"{store}, {concurrency} runs at once")
@@ -108,10 +116,10 @@ def run_loop(loop: str, work: Coroutine[Any, Any, T]) -> T:
         return runner.run(work)
 
 
-def _settings(wanted: dict[int, int]) -> dict[str, str]:
+def _settings(plan: Plan, wanted: dict[int, int]) -> dict[str, str]:
     return {
         "workflow": f"{STEPS} async steps that do nothing, one after another",
-        "store": "SQLite, WAL, synchronous=full (the default), one process",
+        "store": f"{describe_store(plan)}; one process",
         "runs": ", ".join(f"{runs} at {concurrency}" for concurrency, runs in wanted.items()),
     }
 
@@ -121,26 +129,40 @@ def _settings(wanted: dict[int, int]) -> dict[str, str]:
 
 def _record(plan: Plan, case: Case) -> list[Batch]:
     """What the engine gives its store; in a pass of its own, since keeping it all would cost the pass that is timed."""
-    with tempfile.TemporaryDirectory(dir=plan.folder) as folder:
-        url = case.url(Path(folder) / "tape.db")
+    with case.new_store(plan) as url:
         with recorded(url, keeps=True) as tape:
             run_loop(case.loop, case.work(url))
         return tape.last_batches(case.runs * ROWS)
 
 
 def _measure_round(plan: Plan, case: Case, batches: list[Batch], samples: Samples) -> None:
-    with tempfile.TemporaryDirectory(dir=plan.folder) as name:
-        folder, url = Path(name), case.url(Path(name) / "engine.db")
-        with recorded(url) as tape:
-            did = run_loop(case.loop, case.work(url))
-        cpu_us = tape.last_cpu_seconds(case.runs * ROWS) * 1e6 / (case.runs * STEPS)
-        samples.steps.append(Rate(did.steps_per_second, cpu_us))
-        samples.commits.append(tape.last_commits(case.runs * ROWS))
-        samples.rows.append(run_loop(case.loop, write_rows(case.url(folder / "rows.db"), batches)))
-        samples.same.append(run_loop(case.loop, write_same(case.url(folder / "same.db"), batches)))
-        if case.store == "sqlite":
-            floor = measure_floor(folder / "floor.db", steps=STEPS, runs=case.runs, concurrency=case.concurrency)
+    with case.new_store(plan) as url, recorded(url) as tape:
+        did = run_loop(case.loop, case.work(url))
+    cpu_us = tape.last_cpu_seconds(case.runs * ROWS) * 1e6 / (case.runs * STEPS)
+    samples.steps.append(Rate(did.steps_per_second, cpu_us))
+    samples.commits.append(tape.last_commits(case.runs * ROWS))
+    with case.new_store(plan) as url:
+        samples.rows.append(run_loop(case.loop, write_rows(url, batches)))
+    with case.new_store(plan) as url:
+        samples.same.append(run_loop(case.loop, write_same(url, batches)))
+    if case.store == "sqlite":
+        with case.new_store(plan) as url:
+            path = Path(url.removeprefix("sqlite:///"))
+            floor = measure_floor(path, steps=STEPS, runs=case.runs, concurrency=case.concurrency)
             samples.floor.append(run_loop(case.loop, floor))
+    if case.store == "postgres":
+        with case.new_store(plan) as url:
+            samples.raw.append(run_loop(case.loop, _write_raw(url, batches)))
+
+
+async def _write_raw(url: str, batches: list[Batch]) -> Rate:
+    from benchmarks.raw import RawRows  # its driver is an extra
+
+    raw = await RawRows.open(url)
+    try:
+        return await raw.write(batches)
+    finally:
+        await raw.close()
 
 
 # --- what came of it --------------------------------------------------------------------------------------------------
@@ -153,7 +175,7 @@ def _tell(report: Report, case: Case, samples: Samples) -> list[str]:
     same, _ = _split(samples.same)
     written = [rate * ROWS / STEPS for rate in steps]
     figures: dict[str, Figure] = {
-        "steps": spread(steps, "steps/s"),
+        "steps": spread(steps, "steps/s", target=_target(case), is_floor=True),
         "cpu": spread(cpu, "µs/step"),
         "batch": spread([case.runs * ROWS / commits for commits in samples.commits], "rows"),
         "rows": spread(rows, "rows/s"),
@@ -167,10 +189,18 @@ def _tell(report: Report, case: Case, samples: Samples) -> list[str]:
         figures["floor"] = spread(floor, "steps/s")
         figures["to_floor"] = ratio(steps, floor)
         figures["cpu_to_floor"] = ratio(cpu, floor_cpu)
+    if samples.raw:
+        raw, _ = _split(samples.raw)
+        figures["raw"] = spread(raw, "rows/s")
+        figures["share_of_raw"] = ratio(written, raw, "%")
     name = f"{case.store}/{case.loop}/{case.concurrency}"
     report.figures.update({f"{name}/{key}": figure for key, figure in figures.items()})
     shown = [figures[key] for key in COLUMNS if key in figures]
-    return [f"{case.concurrency} {case.loop}", *map(str, shown)]
+    return [f"{case.concurrency} {case.loop}", *map(str, shown), figures["steps"].verdict]
+
+
+def _target(case: Case) -> float | None:
+    return LEAST_AT_256 if case.store == "postgres" and case.concurrency == 256 else None
 
 
 def _split(rates: list[Rate]) -> tuple[list[float], list[float]]:
@@ -185,6 +215,10 @@ def _table(store: str, rows: list[list[str]]) -> Table:
     ]
     if store == "sqlite":
         notes.append("Floor: the least any engine of this design must do (`benchmarks/floor.py`).")
-    columns = list(COLUMNS.values())[: len(rows[0]) - 1]
-    title = f"Throughput on {'SQLite' if store == 'sqlite' else 'the memory store'}"
-    return Table(title, ["runs at once", *columns], rows, notes)
+    if store == "postgres":
+        notes.append("Raw: the same rows in the same batches, by asyncpg into a plain table (`benchmarks/raw.py`).")
+        notes.append("CPU is that of the worker's process; the server works beside it.")
+    absent = {"sqlite": ("raw", "share_of_raw"), "postgres": ("to_floor", "cpu_to_floor")}
+    absent["memory"] = absent["sqlite"] + absent["postgres"]
+    shown = [title for key, title in COLUMNS.items() if key not in absent[store]]
+    return Table(f"Throughput on {NAMES[store]}", ["runs at once", *shown, "target"], rows, notes)

@@ -12,9 +12,13 @@ import pytest
 
 from benchmarks.table import Figures
 from tests.conftest import ROOT
+from tests.postgres_schemas import server_url
 
 SUBJECTS = (
-    "throughput", "alone", "replay", "growth", "fanout", "footprint", "sleeping", "pickup", "processes", "layers",
+    "throughput", "alone", "replay", "growth", "fanout", "footprint", "sleeping", "pickup", "processes", "recovery",
+    "finished", "layers",
+    "throughput-postgres", "alone-postgres", "sleeping-postgres", "pickup-postgres", "processes-postgres",
+    "recovery-postgres", "finished-postgres",
 )  # fmt: skip
 
 
@@ -32,7 +36,8 @@ def test_every_subject_runs(subject: str, tmp_path: Path) -> None:
     # SPEC W7, Q3 and Q5 are measured by `sleeping` and `pickup`, in `make bench`
     folder, kept = tmp_path / "files", tmp_path / "figures.json"
     folder.mkdir()
-    done = bench(subject, "--quick", "--json", kept, "--folder", folder)
+    where = ["--postgres", server_url()] if subject.endswith("-postgres") else []
+    done = bench(subject, "--quick", "--json", kept, "--folder", folder, *where)
     assert done.returncode == 0, done.stdout + done.stderr
     figures = msgspec.json.decode(kept.read_bytes(), type=Figures)
     (report,) = figures.reports
