@@ -1,6 +1,6 @@
 """Figures as tables: plain text for a terminal, Markdown for the documentation.
 
-    python benchmarks/table.py FIGURES.json       # writes them into docs/figures.md, between its marks
+    python benchmarks/table.py FIGURES.json [DOCUMENT]     # into docs/figures.md, or this one, between its marks
 
 What always holds: the text around the marks stays as it is.
 """
@@ -115,10 +115,11 @@ def _row(cells: list[str]) -> str:
 
 def main() -> int:
     """The command."""
-    if len(sys.argv) != 2:
-        print("usage: python benchmarks/table.py FIGURES.json", file=sys.stderr)
+    if len(sys.argv) not in {2, 3}:
+        print("usage: python benchmarks/table.py FIGURES.json [DOCUMENT]", file=sys.stderr)
         return 2
-    write_section(msgspec.json.decode(Path(sys.argv[1]).read_bytes(), type=Figures))
+    figures = msgspec.json.decode(Path(sys.argv[1]).read_bytes(), type=Figures)
+    write_section(figures, Path(sys.argv[2]) if len(sys.argv) == 3 else DOCUMENT)
     return 0
 
 
