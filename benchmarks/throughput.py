@@ -218,7 +218,7 @@ def _table(store: str, rows: list[list[str]]) -> Table:
     if store == "postgres":
         notes.append("Raw: the same rows in the same batches, by asyncpg into a plain table (`benchmarks/raw.py`).")
         notes.append("CPU is that of the worker's process; the server works beside it.")
-    absent = {"sqlite": ("raw", "share_of_raw"), "postgres": ("to_floor", "cpu_to_floor")}
-    absent["memory"] = absent["sqlite"] + absent["postgres"]
-    shown = [title for key, title in COLUMNS.items() if key not in absent[store]]
+    of_floor, of_raw = {"to_floor", "cpu_to_floor"}, {"raw", "share_of_raw"}
+    absent = {"sqlite": of_raw, "postgres": of_floor, "memory": of_raw | of_floor}[store]
+    shown = [title for key, title in COLUMNS.items() if key not in absent]
     return Table(f"Throughput on {NAMES[store]}", ["runs at once", *shown, "target"], rows, notes)
