@@ -39,6 +39,7 @@ from outlast.run.lists import Lists
 from outlast.run.mirroring import Mirroring
 from outlast.run.options import (
     StartOptions,
+    check_on_conflict,
     check_queue,
     check_start,
     check_worker,
@@ -88,6 +89,7 @@ class Outlast(Lists, Module, Definitions):
         tracer_provider: TracerProvider | None = None,
         meter_provider: MeterProvider | None = None,
         mirrors: Iterable[Mirror] = (),
+        on_version_conflict: str = "suspend",
     ) -> None:
         """`url`: `sqlite:///path`, `memory://` or `memory://name`; default $OUTLAST_URL, else sqlite:///outlast.db.
 
@@ -96,6 +98,7 @@ class Outlast(Lists, Module, Definitions):
         `audit` is told of every attempt to decide an approval, in the event loop; it may be async. By default such
         attempts are lines of the logger `outlast.audit`. The providers are OpenTelemetry's, by default those that are
         set up for the process. `mirrors` are given a copy of each entry of a journal that this process puts on record.
+        `on_version_conflict`: what becomes of a run that neither code nor stored plan fits, "suspend" or "fail".
         """
         super().__init__("")
         self._audit = Audit(audit)
@@ -106,6 +109,7 @@ class Outlast(Lists, Module, Definitions):
         self._store = open_store(self.url)
         self._observers = Observers()
         self.codecs = tuple(codecs)
+        self._fails_on_conflict = check_on_conflict(on_version_conflict) == "fail"
         self._payloads = Payloads(self.codecs)
         self._mirroring = Mirroring(self._observers, mirrors)
         self._telemetry = Telemetry(self._observers, tracer_provider, meter_provider, self._mirroring.list)
@@ -187,7 +191,7 @@ class Outlast(Lists, Module, Definitions):
         return Engine(
             self._store, self, dev=self.dev, executors=self._executors, log=ENGINE, observers=self._observers,
             payloads=self._payloads, queues=self._queues, audit=self._audit,
-            tracing=self._telemetry.find_tracing(),
+            tracing=self._telemetry.find_tracing(), fails_on_conflict=self._fails_on_conflict,
         )  # fmt: skip
 
     def _forget_unused(self) -> None:

@@ -49,6 +49,7 @@ from outlast.core.events import (
     TimerFired,
     UndoRegistered,
     UnwindStarted,
+    VersionTaken,
     WaitCancelled,
     WaitStarted,
 )
@@ -134,6 +135,7 @@ ONE_EACH = [
     (PatchApplied("p"), "patched"),
     (CancelRequested(1, "m", "why"), "cancel_requested"),
     (RunTakenOver(1, "w", 1), "taken_over"),
+    (VersionTaken(1, "v2"), "version"),
     (RunSuspended(1, "C", "why"), "suspended"),
     (RunResumed(1), "resumed"),
     (RunReopened(1, "retry", 1), "reopened"),

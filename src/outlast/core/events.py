@@ -96,6 +96,7 @@ __all__ = [
     "TimerFired",
     "UndoRegistered",
     "UnwindStarted",
+    "VersionTaken",
     "WaitCancelled",
     "WaitStarted",
     "decode_events",
@@ -262,6 +263,17 @@ class RunTakenOver(EventShape, frozen=True):
     recoveries: int
 
 
+class VersionTaken(EventShape, frozen=True):
+    """From here on the run goes on with another version's code, or with the stored plan of its own (SPEC V3)."""
+
+    at: int
+    version: str
+    source: str = "code"
+    """`code`, or `plan`."""
+    deploy: str = ""
+    """Fingerprint of who took it."""
+
+
 class RunSuspended(EventShape, frozen=True):
     at: int
     code: str
@@ -312,7 +324,9 @@ Command: TypeAlias = (
     | RunCompensated
     | RunCompensationFailed
 )
-Note: TypeAlias = AttemptStarted | StepProgressed | StepLost | RunTakenOver | RunSuspended | RunResumed | RunStarted
+Note: TypeAlias = (
+    AttemptStarted | StepProgressed | StepLost | RunTakenOver | VersionTaken | RunSuspended | RunResumed | RunStarted
+)
 Event: TypeAlias = Stimulus | Command | Note
 
 COMMANDS: frozenset[type] = frozenset(get_args(Command))

@@ -50,8 +50,8 @@ class Requests:
     __slots__ = (
         "__weakref__", "_asked_to_stop", "_closing", "_commands", "_decided", "_dev", "_facts", "_given_up", "_held",
         "_ids", "_last_key", "_names", "_patches", "_random", "_signals", "_waits", "cancel_reason", "expected",
-        "is_last", "is_replaying", "loop", "missing", "pending", "recorded_patches", "replayed_calls", "started",
-        "state", "undoables",
+        "halted", "is_last", "is_replaying", "loop", "missing", "pending", "recorded_patches", "replayed_calls",
+        "started", "state", "undoables",
     )  # fmt: skip
 
     def __init__(self, started: RunStarted, *, dev: bool = False) -> None:
@@ -60,6 +60,8 @@ class Requests:
         self.loop = self._make_loop(started.at)
         self.pending: dict[str, PendingStep] = {}
         self.state: dict[str, bytes] = {}
+        self.halted: str | None = None
+        """Why the body cannot go on: what a stored plan says cannot be carried out. Nor are commands after it."""
         self.missing: str | None = None
         """Name of a function the body asked for that nobody here knows. Commands after it are not to be trusted."""
         self.cancel_reason: str | None = None
@@ -220,6 +222,12 @@ class Requests:
         self.missing = self.missing or function
         return future
 
+    def halt(self, reason: str) -> BodyFuture:
+        """The body cannot go on, and not for a fault of its own: the run waits for a person or a deploy."""
+        future = self.loop.create_future()
+        self.halted = self.halted or reason
+        return future
+
     @property
     def random(self) -> Random:
         """The run's own; made at its first use, since few bodies draw and seeding costs as much as a step."""
@@ -243,7 +251,7 @@ class Requests:
 
     def _emit(self, command: Command) -> None:
         self.loop.budget = BUDGET  # a command was given: the body does not spin
-        if self.missing is None and not self.loop.closing:
+        if self.missing is None and self.halted is None and not self.loop.closing:
             self._commands.append(command)
 
 

@@ -53,6 +53,7 @@ from outlast.core.events import (
     TimerFired,
     UndoRegistered,
     UnwindStarted,
+    VersionTaken,
     WaitCancelled,
     WaitStarted,
 )
@@ -109,6 +110,8 @@ class Kind(enum.StrEnum):
     SUSPENDED = "suspended"
     RESUMED = "resumed"
     TAKEN_OVER = "taken_over"
+    VERSION = "version"
+    """It goes on with this version's code, or, where `detail` is "plan", with its stored plan."""
     REOPENED = "reopened"
     COMPLETED = "completed"
     CHILD_CANCELLED = "child_cancelled"
@@ -272,6 +275,7 @@ _TELLERS: dict[type, Callable[[Any], tuple[Kind, dict[str, Any]]]] = {
         {"name": event.reason, "detail": "by force" if event.force else ""},
     ),
     RunTakenOver: lambda event: (Kind.TAKEN_OVER, {"name": event.worker}),
+    VersionTaken: lambda event: (Kind.VERSION, {"name": event.version, "detail": event.source}),
     RunSuspended: lambda event: (
         Kind.SUSPENDED,
         {"name": event.code, "detail": f"{event.reason}\n{event.detail}".strip()},

@@ -34,6 +34,7 @@ from outlast.engine.messages.waits import show_waits
 from outlast.engine.starting import Start, Starter, start_traced
 from outlast.engine.tasks.queues import QueueSettings
 from outlast.engine.versions.keeping import VersionKeeper
+from outlast.engine.versions.serving import python_version
 from outlast.engine.worker import WorkDone, Worker, WorkerSettings
 from outlast.engine.writer import Writer
 from outlast.errors import InvalidSetting, RunNotFailed, RunNotFound
@@ -77,6 +78,7 @@ class Engine:
         queues: Mapping[str, QueueSettings] = MappingProxyType({}),
         audit: Audit | None = None,
         tracing: Tracing | None = None,
+        fails_on_conflict: bool = False,
     ) -> None:
         self.payloads = Payloads() if payloads is None else payloads
         self.store = with_payloads(store, self.payloads)
@@ -84,6 +86,7 @@ class Engine:
         self.registry = registry
         self.dev = dev
         self.executors = executors
+        self.fails_on_conflict = fails_on_conflict
         self.queues = queues
         self.log = log
         self.clock = StoreClock()
@@ -123,11 +126,11 @@ class Engine:
 
     @property
     def deploy(self) -> str:
-        """Fingerprint of what this process can do: names and versions of all it knows, and the keys it has."""
+        """Fingerprint of what this process can do: names and versions of all it knows, the keys it has, its Python."""
         versions = [
             f"{name}={getattr(self.registry.find_workflow(name), 'version', '')}" for name in self.registry.functions()
         ]
-        versions += self.payloads.readable
+        versions += [*self.payloads.readable, python_version()]
         return hashlib.sha256("\n".join(sorted(versions)).encode()).hexdigest()[:16]
 
     def trouble(self) -> None:

@@ -8,12 +8,10 @@ before the entry that says so has landed; a takeover is on record before the bod
 from __future__ import annotations
 
 import asyncio
-import sys
 from collections.abc import Coroutine, Sequence
 from typing import TYPE_CHECKING, Any
 
 from outlast.authoring.exceptions import encode_error
-from outlast.authoring.workflow import RunFacts
 from outlast.core.events import (
     OUTCOMES,
     CancelRequested,
@@ -23,26 +21,19 @@ from outlast.core.events import (
     RunResumed,
     RunStarted,
     RunTakenOver,
+    VersionTaken,
     decode_events,
 )
-from outlast.core.machine import Body, Machine, Unwinder
+from outlast.core.machine import Machine
 from outlast.core.reopening import Reopening
-from outlast.core.replay import Replay
 from outlast.engine import books, mail
 from outlast.engine.clock import boottime_us
 from outlast.engine.draft import Draft
 from outlast.engine.messages.children import find_reopening
 from outlast.engine.messages.ended import look_for_ended_children
 from outlast.engine.tasks.outcomes import list_gone
-from outlast.errors import (
-    BodyStopped,
-    Fenced,
-    KeyNotFound,
-    NonDeterminism,
-    PayloadUnreadable,
-    RunExists,
-    StoreError,
-)
+from outlast.engine.versions.serving import CONFLICTS, Server, find_version
+from outlast.errors import Fenced, KeyNotFound, PayloadUnreadable, RunExists, StoreError
 from outlast.payloads import problems_of
 from outlast.stores.store import ClaimedRun, Effects, Inbox, Progress, Release, RowChange, recovery_delay_us
 from outlast.telemetry.logs import fields
@@ -53,11 +44,9 @@ if TYPE_CHECKING:
     from outlast.engine.hot import HotRun
     from outlast.engine.hotruns import HotRuns
 
-__all__ = ["Loader", "python_version"]
+__all__ = ["Loader"]
 
 PAGE = 1000
-TURN = 1000
-"""Stimuli after which a long replay gives the host a turn."""
 AT_ONCE = 32
 """Loads under way at a time: each holds a journal in memory."""
 MOST_TAKEOVERS = 10
@@ -72,9 +61,9 @@ class Loader:
     def __init__(self, home: HotRuns, worker_id: str) -> None:
         self._home = home
         self._worker_id = worker_id
+        self._server = Server(home)
         self._gate = asyncio.Semaphore(AT_ONCE)
         self._tasks: set[asyncio.Task[None]] = set()
-        self._bodies: dict[Workflow[..., object], tuple[Body, Unwinder]] = {}
         self._failures: dict[str, int] = {}
         """How often loads of a run failed in a row, for no fault of the store."""
 
@@ -100,14 +89,7 @@ class Loader:
 
     def build(self, started: RunStarted, workflow: Workflow[..., object]) -> Machine:
         """A machine for this run. Nothing of its body has run."""
-        if workflow not in self._bodies:  # made once: a run starts quicker, and takes less memory
-            facts = RunFacts(registry=self._home.registry, log=self._home.log)
-            self._bodies[workflow] = (
-                lambda machine: workflow.run_body(machine, facts),
-                lambda machine, undoables: workflow.run_unwind(machine, facts, undoables),
-            )
-        body, unwinder = self._bodies[workflow]
-        return Machine(started, body, encode_error, unwinder=unwinder, dev=self._home.dev)
+        return self._server.build(started, workflow)
 
     def spawn(self, coroutine: Coroutine[Any, Any, None]) -> None:
         """Run it in the background, until the worker leaves."""
@@ -212,7 +194,7 @@ class Loader:
             run.queue.clear()
             self._end_unbegun(run, draft, books.cancel_at_deadline(run))
             return
-        await self._move_on(run, events, draft, unreadable, is_reload=is_reload)
+        await self._move_on(run, events, draft, find_version(raw), unreadable, is_reload=is_reload)
         run.replay_us = boottime_us() - began
 
     async def _move_on(
@@ -220,6 +202,7 @@ class Loader:
         run: HotRun,
         events: Sequence[Event | Reopening],
         draft: Draft,
+        taken: VersionTaken,
         unreadable: Sequence[PayloadUnreadable],
         *,
         is_reload: bool,
@@ -239,8 +222,8 @@ class Loader:
             self._go_on(run, draft, [])
         else:
             gone = [] if is_reload else await list_gone(run)
-            if not run.is_dropped:
-                await self._replay(run, workflow, events, draft, gone)
+            if await self._server.serve(run, workflow, taken, events, draft, gone) and run.is_retried:
+                self.spawn(look_for_ended_children(run))
 
     def _wait_or_end(self, run: HotRun, due_us: int, inbox: Inbox, draft: Draft) -> None:
         """A run that a message woke before its time: cancelled, it ends without its body; else it goes on waiting."""
@@ -314,55 +297,6 @@ class Loader:
 
     # --- replay -------------------------------------------------------------------------------------------------------
 
-    async def _replay(
-        self,
-        run: HotRun,
-        workflow: Workflow[..., object],
-        events: Sequence[Event | Reopening],
-        draft: Draft,
-        gone: Sequence[tuple[str, int]],
-    ) -> None:
-        home = self._home
-        assert run.started is not None
-        machine = run.machine = self.build(run.started, workflow)
-        try:
-            replay = Replay(machine, events)
-            while self._feed(run, replay):
-                await asyncio.sleep(0)
-                if run.is_dropped:
-                    return
-        except NonDeterminism as error:
-            self._left_journal(run, draft, error)
-            return
-        except BodyStopped as error:
-            run.suspend(draft, error.code, str(error))
-            self._go_on(run, draft, [])
-            return
-        except (KeyboardInterrupt, MemoryError):
-            home.abandon(run)
-            raise
-        books.judge_open(run, machine, draft, gone)
-        self._go_on(run, draft, replay.finish())
-        if run.is_retried:
-            self.spawn(look_for_ended_children(run))
-
-    def _feed(self, run: HotRun, replay: Replay) -> bool:
-        watchdog = self._home.watchdog
-        watchdog.drain_began(run.uid, None if run.machine is None else run.machine.loop)
-        try:
-            return replay.advance(TURN)
-        finally:
-            watchdog.drain_ended()
-
-    def _left_journal(self, run: HotRun, draft: Draft, error: NonDeterminism) -> None:
-        """The code does not fit: a person must act."""
-        code, detail = error.code, ""
-        recorded, here = run.started.python if run.started else "", python_version()
-        if recorded != here:
-            code, detail = "VERSION_CONFLICT", f"The run was recorded on Python {recorded}, this is {here}."
-        run.suspend(draft, code, str(error), detail)
-        self._go_on(run, draft, [])
-
     def _go_on(self, run: HotRun, draft: Draft, commands: list[Command]) -> None:
         run.is_loading = False
         if not run.is_dropped:
@@ -389,9 +323,5 @@ class Loader:
             run.unfit = "" if is_known else self._home.deploy
         if is_known or is_cancelled:
             run.resume(draft)
-        return is_known or is_cancelled
-
-
-def python_version() -> str:
-    """`3.11` and the like."""
-    return f"{sys.version_info.major}.{sys.version_info.minor}"
+        # A conflict of versions may be none for the code at hand: it is resumed once the journal fits.
+        return is_known or is_cancelled or run.suspended in CONFLICTS

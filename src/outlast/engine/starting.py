@@ -20,8 +20,8 @@ from outlast.core.states import RunStatus
 from outlast.core.trace import Trace
 from outlast.engine.hot import HotRun
 from outlast.engine.ids import new_mark, new_seed, new_trace, new_uid
-from outlast.engine.loading import python_version
 from outlast.engine.messages.waits import show_waits
+from outlast.engine.versions.serving import python_version
 from outlast.engine.writer import Answer
 from outlast.errors import RunConflict, RunExists, StoreError
 from outlast.stores.store import Effects, NewRun, Outcome, Progress, RunRow, Verdict

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING
 
+from outlast.engine.versions.serving import CONFLICTS
 from outlast.errors import Fenced, KeyNotFound, StoreError
 
 if TYPE_CHECKING:
@@ -29,6 +30,9 @@ class Sweeper:
 
     def __init__(self, worker: Worker) -> None:
         self._worker = worker
+        self._deploys: set[str] = set()
+        """Of the peers, as of the last look."""
+        self._take_backs = 0
         self._tick = -1
 
     async def run(self) -> None:
@@ -76,6 +80,16 @@ class Sweeper:
             self._worker.engine.log.warning("%d queued steps are lost: their workers are gone", lost)
             self._worker.wake()
 
+    async def _take_back(self, deploys: set[str]) -> None:
+        """When a deploy is gone, what was left to it is anybody's again. Twice: a run may just be on its way there."""
+        if self._deploys - deploys:
+            self._take_backs = 2
+        self._deploys = deploys
+        if self._take_backs:
+            self._take_backs -= 1
+            if await self._worker.engine.store.refit(self._worker.engine.deploy):
+                self._worker.wake()
+
     async def _care(self) -> None:
         worker = self._worker
         home, store = worker.home, worker.engine.store
@@ -83,10 +97,12 @@ class Sweeper:
         peers = await store.list_workers()
         await home.tasks.look_after_sent([peer for peer in peers if peer.dead_at is None])
         home.peers = [peer for peer in peers if peer.id != worker.id and peer.dead_at is None]
+        await self._take_back({peer.deploy for peer in home.peers})
         if self._tick:
             await store.reap(orphans=True)
             await self._lapse()
         waiting = [f"FUNCTION_NOT_FOUND {name}" for name in worker.engine.registry.functions()]
+        waiting += CONFLICTS
         waiting += [f"{KeyNotFound.code} {needs}" for needs in worker.engine.payloads.readable]
         if waiting and await store.redue(waiting, worker.engine.deploy):
             worker.wake()

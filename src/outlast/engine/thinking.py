@@ -24,7 +24,7 @@ from outlast.engine import books
 from outlast.engine.mail import ask
 from outlast.engine.tasks import outcomes
 from outlast.engine.tasks.outcomes import Arrival
-from outlast.errors import BodyStopped, NonDeterminism
+from outlast.errors import BodyStopped, NonDeterminism, VersionConflict
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -106,7 +106,7 @@ def _begin(run: HotRun, draft: Draft, machine: Machine) -> None:
 def _feed_all(run: HotRun, draft: Draft, machine: Machine) -> None:
     """The hot path: all a step costs between its outcome and its entry goes through here."""
     queue, steps, alarm = run.queue, run.steps, run.alarm
-    while machine.outcome is None and machine.missing is None:
+    while machine.outcome is None and machine.missing is None and machine.halted is None:
         if queue:
             event = queue.popleft()
             if type(event) is StepSucceeded:
@@ -222,6 +222,11 @@ def _note_standstill(run: HotRun, draft: Draft, machine: Machine) -> None:
     """The body asked for what nobody here knows, or waits for what cannot come."""
     if machine.missing is not None:
         run.home.lacks_function(run, draft, machine.missing)
+    elif machine.halted is not None:
+        run.unfit = run.home.deploy
+        run.suspend(
+            draft, VersionConflict.code, f"The stored plan of this run cannot be carried out: {machine.halted}."
+        )
     elif not run.steps and not run.queue and machine.is_stuck:
         run.suspend(draft, "DEADLOCK", "The body waits for what cannot come.", machine.loop.task_stacks())
 

@@ -19,12 +19,13 @@ from outlast.engine.clock import boottime_us
 from outlast.engine.heartbeat import Heartbeat
 from outlast.engine.hotruns import HotRuns
 from outlast.engine.ids import new_uid
-from outlast.engine.loading import Loader, python_version
+from outlast.engine.loading import Loader
 from outlast.engine.stepper import Stepper
 from outlast.engine.sweeper import Sweeper
 from outlast.engine.tasks.queues import TaskClaim, plan_claims
 from outlast.engine.tasks.taking import TaskTaker
 from outlast.engine.threads import ThreadPool
+from outlast.engine.versions.serving import python_version
 from outlast.engine.watchdog import Watchdog
 from outlast.errors import Fenced, StoreError
 from outlast.stores.store import Claiming, Look, WorkerRow
@@ -159,7 +160,7 @@ class Worker:
         engine, settings, home = self.engine, self.settings, self.home
         assert home is not None
         worker_id = new_uid(self.now_us)
-        home.deploy = engine.deploy
+        home.deploy, home.fails_on_conflict = engine.deploy, engine.fails_on_conflict
         await engine.versions.keep(engine.registry.iter_workflows())
         row = WorkerRow(
             worker_id, socket.gethostname(), os.getpid(), settings.queues, engine.registry.functions(), engine.deploy,

@@ -32,6 +32,7 @@ __all__ = [
     "StartOptions",
     "check_attributes",
     "check_ended",
+    "check_on_conflict",
     "check_query",
     "check_queue",
     "check_start",
@@ -200,6 +201,13 @@ def check_statuses(status: str | Iterable[str] | None) -> tuple[RunStatus, ...]:
     if not given:
         raise InvalidSetting("status", given, f"at least {_one_of(RunStatus)}, or None for all")
     return tuple(RunStatus(one) for one in given)
+
+
+def check_on_conflict(value: object) -> str:
+    """What becomes of a run that no version here fits. Raises InvalidSetting."""
+    if value not in {"suspend", "fail"}:
+        raise InvalidSetting("on_version_conflict", value, "'suspend' or 'fail'")
+    return str(value)
 
 
 def check_ended(statuses: str | Iterable[str] | None) -> tuple[RunStatus, ...]:

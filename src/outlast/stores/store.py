@@ -212,6 +212,7 @@ class Store(Protocol):
 
     async def send(self, to: str, message: NewMessage) -> Sent:
         """Put a message from outside into the inbox of the run with this *uid*, and make an unowned run due now.
+        Any deploy may look at it then: its unfit list is emptied.
 
         Raises `InboxFull` past 10,000 unread messages.
         """
@@ -243,6 +244,10 @@ class Store(Protocol):
 
     async def redue(self, waiting_on: Sequence[str], deploy: str) -> int:
         """Make suspended, unowned runs due whose `waiting_on` is one of these and whose unfit list lacks `deploy`."""
+        ...
+
+    async def refit(self, deploy: str) -> int:
+        """Let workers of this deploy claim again what was left to others: live runs that are not suspended."""
         ...
 
     # --- waits and tasks ---

@@ -236,6 +236,29 @@ async def test_runs_that_miss_code_are_due_when_it_comes(store: Store, worker: s
     assert await store.redue(["FUNCTION_NOT_FOUND", "VERSION_CONFLICT"], "deploy-2") == 0
 
 
+# SPEC V4; PROTOCOL F35
+async def test_what_was_left_to_others_can_be_taken_back(store: Store, worker: str):
+    """When those it was left to are gone, a deploy may look again; at what is suspended it does not."""
+    for uid in "ab":
+        await own(store, worker, uid)
+        await land(store, worker, park(uid, wake_at=await store.now(), unfit="deploy-2"))
+    await suspend(store, worker, "c", "VERSION_CONFLICT", unfit="deploy-2")
+    assert await claim(store, worker, deploy="deploy-2") == []
+    assert await store.refit("deploy-1") == 0
+    assert await store.refit("deploy-2") == 2
+    assert sorted(await claim(store, worker, deploy="deploy-2")) == ["a", "b"]
+    assert await store.redue(["VERSION_CONFLICT"], "deploy-2") == 0
+
+
+# SPEC X1; PROTOCOL F35
+async def test_a_message_lets_any_deploy_look(store: Store, worker: str):
+    """A cancel reaches a run that nobody could serve."""
+    await suspend(store, worker, "a", "VERSION_CONFLICT", unfit="deploy-2")
+    assert await claim(store, worker, deploy="deploy-2") == []
+    await store.send("a", message())
+    assert await claim(store, worker, deploy="deploy-2") == ["a"]
+
+
 async def test_a_suspended_run_that_is_owned_is_left_alone(store: Store, worker: str):
     """Whoever owns a run decides about it."""
     await own(store, worker, "r")

@@ -21,13 +21,16 @@ from outlast.authoring.source.snapshots import Snapshot, find_definition
 from outlast.authoring.step import Step
 from outlast.authoring.workflow import Workflow
 from outlast.core.plan.reading.meaning import (
+    ClassMeaning,
     FunctionMeaning,
     KnownMeaning,
     Meaning,
     PartialMeaning,
     StepMeaning,
+    ValueMeaning,
     WorkflowMeaning,
 )
+from outlast.core.program.access import is_plain_class
 
 __all__ = ["LiveScope", "mean"]
 
@@ -137,6 +140,19 @@ class _ObjectMeaning(Meaning):
                         yield meaning
 
 
+class _PlainClassMeaning(ClassMeaning, _ObjectMeaning):
+    """A class of errors or of data."""
+
+    def __init__(self, cls: type, snapshot: Snapshot | None) -> None:
+        ClassMeaning.__init__(self, cls.__module__, cls.__qualname__)
+        _ObjectMeaning.__init__(self, cls, snapshot)
+
+    def attribute(self, name: str, /) -> Meaning | None:
+        """A function of it; not its constants, which its value has."""
+        found = _ObjectMeaning.attribute(self, name)
+        return found if isinstance(found, FunctionMeaning | StepMeaning | WorkflowMeaning) else None
+
+
 class _ModuleMeaning(_ObjectMeaning):
     """A module: what is in it is known by its path, if nothing better."""
 
@@ -218,9 +234,21 @@ def _mean_other(value: object, snapshot: Snapshot | None) -> Meaning | None:
     known = _known_objects().get(id(value))
     if known:
         return KnownMeaning(known)
-    if value is None or isinstance(value, str | bytes | int | float | complex):
-        return None
+    if isinstance(value, type) and is_plain_class(value):
+        return _PlainClassMeaning(value, snapshot)
+    if _is_constant(value):
+        return ValueMeaning(value)
     return _ObjectMeaning(value, snapshot)
+
+
+def _is_constant(value: object) -> bool:
+    """What is written out in a module, and holds nothing that acts."""
+    if type(value) in {tuple, list, frozenset, set}:
+        items: Iterable[object] = value  # type: ignore[assignment]
+        return len(value) <= _MOST_MEMBERS and all(map(_is_constant, items))  # type: ignore[arg-type]
+    if type(value) is dict:
+        return len(value) <= _MOST_MEMBERS and all(_is_constant(part) for pair in value.items() for part in pair)
+    return value is None or type(value) in {str, bytes, int, float, bool, complex}
 
 
 def _stdlib_path(value: Any) -> str:

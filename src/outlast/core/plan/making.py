@@ -19,6 +19,8 @@ from outlast.core.plan.nodes import (
 from outlast.core.plan.plan import Plan, plan_step
 from outlast.core.plan.reading.meaning import FunctionMeaning
 from outlast.core.plan.reading.reader import Reader
+from outlast.core.program.compiling import NotClosed, compile_program
+from outlast.core.program.language import Program
 
 __all__ = ["ReadBody", "read_body"]
 
@@ -36,6 +38,7 @@ def read_body(workflow: str, body: FunctionMeaning, version: str | None = None) 
     """Read a body. Its version is the fingerprint, if none is given."""
     reader = Reader(body)
     nodes = reader.read()
+    program, unclosed = _compile(body)
     arguments = body.definition.args
     parameters = [*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs][1:]
     plan = Plan(
@@ -46,8 +49,18 @@ def read_body(workflow: str, body: FunctionMeaning, version: str | None = None) 
         inputs=tuple(parameter.arg for parameter in parameters),
         module=body.scope.module,
         nodes=nodes,
+        program=program,
+        unclosed=unclosed,
     )
     return ReadBody(plan, tuple(reader.followed.values()))
+
+
+def _compile(body: FunctionMeaning) -> tuple[Program | None, str]:
+    """The program of a body, or why there is none."""
+    try:
+        return compile_program(body), ""
+    except NotClosed as error:
+        return None, str(error)
 
 
 def _parts_ways(node: Node) -> bool:

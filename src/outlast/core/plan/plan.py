@@ -13,6 +13,7 @@ from typing import Any
 import msgspec
 
 from outlast.core.plan.nodes import ChildNode, Node
+from outlast.core.program.language import Program
 
 __all__ = [
     "FORMAT",
@@ -107,6 +108,10 @@ class Plan(msgspec.Struct, frozen=True, omit_defaults=True):
     """Of a body. Empty for a graph."""
     flow: Flow | None = None
     """Of a graph; of a body it follows from the nodes."""
+    program: Program | None = None
+    """Of a body: what a run goes on with when its code is gone. None: it says what has no place in one,"""
+    unclosed: str = ""
+    """namely this."""
     format: int = FORMAT
 
 

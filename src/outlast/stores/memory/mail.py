@@ -65,6 +65,7 @@ class Mail(Handle):
         tables = self._tables
         now = tables.clock()
         run.mail += 1
+        run.unfit.clear()  # whoever comes may look at it
         run.inbox[run.mail] = Message(run.mail, message.id, message.kind, message.payload, now)
         run.message_ids[message.id] = run.mail
         tables.unread[run.uid] = run

@@ -60,6 +60,19 @@ class Runs(Handle):
             tables.own(run, worker_id)
             return _to_claimed(run)
 
+    async def refit(self, deploy: str) -> int:
+        with self._opened() as tables:
+            left = [
+                run
+                for run in tables.runs.values()
+                if deploy in run.unfit and run.live and run.status is not RunStatus.SUSPENDED
+            ]
+            for run in left:
+                run.unfit.discard(deploy)
+            if left:
+                tables.hints.tell()
+            return len(left)
+
     async def redue(self, waiting_on: Sequence[str], deploy: str) -> int:
         with self._opened() as tables:
             now = tables.clock()

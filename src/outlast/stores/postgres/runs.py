@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from outlast.stores.postgres.link import Link
     from outlast.stores.store import Claiming
 
-__all__ = ["adopt", "claim", "list_owned", "look", "read_journal", "redue"]
+__all__ = ["adopt", "claim", "list_owned", "look", "read_journal", "redue", "refit"]
 
 _claims = load_statements("claims")
 _journal = load_statements("journal")
@@ -68,6 +68,11 @@ async def look(link: Link, claiming: Claiming) -> Look:
         dead=dead,
         lapsed=lapsed,
     )
+
+
+async def refit(link: Link, deploy: str, limit: int) -> int:
+    """A page of the store's `refit`: how many runs it may claim again."""
+    return await link.run(_sql["refit"], deploy=deploy, limit=limit)
 
 
 async def redue(link: Link, waiting_on: Sequence[str], deploy: str, limit: int) -> int:

@@ -272,6 +272,14 @@ class PostgresStore:
             if page < _PAGE:
                 return due
 
+    async def refit(self, deploy: str) -> int:
+        fit = 0
+        while True:
+            page = await self._change(lambda link: runs.refit(link, deploy, _PAGE))
+            fit += page
+            if page < _PAGE:
+                return fit
+
     async def _sweep(self) -> None:
         """Delete what is left of deleted runs."""
         while await self._ask(deletion.sweep):

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from outlast.stores.sqlite.transaction import Transaction
     from outlast.stores.store import Claiming
 
-__all__ = ["adopt", "claim", "delete_run", "list_owned", "look", "prune", "read_journal", "redue", "sweep"]
+__all__ = ["adopt", "claim", "delete_run", "list_owned", "look", "prune", "read_journal", "redue", "refit", "sweep"]
 
 _journal = load_statements("journal")
 _sql = load_statements("runs")
@@ -84,6 +84,11 @@ def look(tx: Transaction, claiming: Claiming) -> Look:
         dead=bool(dead),
         lapsed=bool(lapsed),
     )
+
+
+def refit(tx: Transaction, deploy: str, limit: int) -> int:
+    """A page of the store's `refit`: how many runs it may claim again."""
+    return tx.run(_sql["refit"], {"deploy": delimit(deploy), "limit": limit})
 
 
 def redue(tx: Transaction, waiting_on: Sequence[str], deploy: str, limit: int) -> int:

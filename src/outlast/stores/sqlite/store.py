@@ -226,6 +226,14 @@ class SqliteStore:
             if page < _PAGE:
                 return due
 
+    async def refit(self, deploy: str) -> int:
+        fit = 0
+        while True:
+            page = await self._write(lambda tx: runs.refit(tx, deploy, _PAGE), weight=_PAGE)
+            fit += page
+            if page < _PAGE:
+                return fit
+
     async def _sweep(self) -> None:
         """Delete what is left of deleted runs."""
         while await self._write(runs.sweep, weight=_PAGE):

@@ -14,6 +14,7 @@ from typing import Any, Protocol, TypeAlias
 from outlast.core.plan.expressions import Argument
 
 __all__ = [
+    "ClassMeaning",
     "Definition",
     "FunctionMeaning",
     "KnownMeaning",
@@ -22,6 +23,7 @@ __all__ = [
     "PartialMeaning",
     "Scope",
     "StepMeaning",
+    "ValueMeaning",
     "WorkflowMeaning",
 ]
 
@@ -130,6 +132,21 @@ class FunctionMeaning(Meaning):
     """What its first parameter is, of a bound method."""
     frame: Any = None
     """Where it was made, if that is being read too."""
+
+
+@dataclass(frozen=True, eq=False)
+class ValueMeaning(Meaning):
+    """A constant of a module: a text, a number, a tuple of such …"""
+
+    value: object
+
+
+class ClassMeaning(Meaning):
+    """A class of errors or of plain data, by where it is defined."""
+
+    def __init__(self, module: str, name: str) -> None:
+        self.module = module
+        self.name = name
 
 
 @dataclass(frozen=True, eq=False)

@@ -3,7 +3,7 @@
 -- new value is the message's number. No row: it is to be looked at closer. Locks: the run's row, then its inbox.
 with raised as (
   update outlast.runs r set
-    mail = r.mail + 1, live = r.live or coalesce(r.status = :reopens::text, false),
+    mail = r.mail + 1, live = r.live or coalesce(r.status = :reopens::text, false), unfit = '{}',
     wake_at = case when r.owner is null then least(r.wake_at, outlast.now_us()) else r.wake_at end
   where r.uid = :uid::text and (r.live or r.status = :reopens::text)
     and not exists (select 1 from outlast.inbox i where i.run_uid = :uid::text and i.id = :id::text)
@@ -22,11 +22,12 @@ select i.run_uid, i.id, i.no
 from unnest(:uid::text[], :id::text[]) as b (uid, id) join outlast.inbox i on i.run_uid = b.uid and i.id = b.id;
 
 -- name: raise_mail
--- Count messages, and make runs due that nobody owns: once for each recipient, before its messages are added. The rows
--- are locked already.
+-- Count messages, and make runs due that nobody owns, for any deploy to look at: once for each recipient, before its
+-- messages are added. The rows are locked already.
 update outlast.runs r set
   mail = r.mail + b.count,
   live = r.live or b.reopens,
+  unfit = '{}',
   wake_at = case when r.owner is null then least(r.wake_at, clock.now) else r.wake_at end
 from unnest(:uid::text[], :count::bigint[], :reopens::boolean[]) as b (uid, count, reopens)
 cross join (select outlast.now_us() as now) clock

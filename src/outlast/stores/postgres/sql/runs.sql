@@ -91,6 +91,16 @@ select taken.* from me left join taken on true;
 -- What a worker owns.
 select uid, epoch from outlast.runs where owner = :worker::text;
 
+-- name: refit
+-- Let a deploy claim again a page of what it had left to others.
+update outlast.runs r set unfit = array_remove(r.unfit, :deploy::text)
+from (
+  select uid from outlast.runs
+  where :deploy::text = any (unfit) and live and status <> 'suspended'
+  limit :limit::bigint for no key update skip locked
+) fit
+where r.uid = fit.uid;
+
 -- name: redue
 -- Make a page of suspended runs due that lack what this deploy may have.
 update outlast.runs r set wake_at = outlast.now_us()

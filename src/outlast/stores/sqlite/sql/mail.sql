@@ -9,11 +9,13 @@ with rows (uid, id) as (values :rows)
 select i.run_uid, i.id, i.no from rows b join inbox i on i.run_uid = b.uid and i.id = b.id;
 
 -- name: raise_mail
--- Count messages, and make runs due that nobody owns: once for each recipient, before its messages are added.
+-- Count messages, and make runs due that nobody owns, for any deploy to look at: once for each recipient, before its
+-- messages are added.
 with rows (uid, count, reopens) as (values :rows)
 update runs set
   mail = mail + b.count,
   live = max(live, b.reopens),
+  unfit = '',
   wake_at = case when owner is null then min(coalesce(wake_at, clock.now), clock.now) else wake_at end
 from rows b cross join (select ? as now) clock
 where runs.uid = b.uid;

@@ -137,6 +137,13 @@ select
   exists (select 1 from workers where dead_at is not null or expires_at <= :now),
   exists (select 1 from tasks t indexed by tasks_lease where t.owner is not null and t.lease_expires_at <= :now);
 
+-- name: refit
+-- Let a deploy claim again what it had left to others.
+update runs set unfit = replace(unfit, :deploy, '')
+where no in (
+  select no from runs where instr(unfit, :deploy) and live = 1 and status <> 'suspended' limit :limit
+);
+
 -- name: redue
 -- Make suspended runs due that lack what this deploy may have.
 update runs set wake_at = :now

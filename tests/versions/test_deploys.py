@@ -1,0 +1,317 @@
+"""What a deploy does to runs in flight."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from typing import Any
+
+import pytest
+
+from outlast import Context, ExpectedError, Outlast, RunFailed
+from outlast.core.states import RunStatus
+from outlast.stores.memory import MemoryStore
+
+PATIENCE_S = 20
+
+
+class Deploys:
+    """Apps of several versions on one store."""
+
+    def __init__(self, url: str) -> None:
+        self.url = url
+        self._ahead = 0
+        MemoryStore(url, lambda: time.time_ns() // 1000 + self._ahead)
+        self.done: list[str] = []
+        """What steps did, whoever ran them."""
+
+    def pass_an_hour(self) -> None:
+        """What slept is due for the next worker."""
+        self._ahead += 3_600_000_000
+
+    def app(self, body: Any, **settings: Any) -> Any:
+        """An app whose workflow `fulfil` is this body; its steps are always the same."""
+        app: Any = Outlast(self.url, **settings)
+
+        @app.step(name="charge", retries=0)
+        async def charge(order: str, amount: int = 1) -> str:
+            self.done.append(f"charge {order} {amount}")
+            return f"receipt {order} {amount}"
+
+        @app.step(name="pack", retries=0)
+        async def pack(item: str) -> str:
+            self.done.append(f"pack {item}")
+            return f"parcel {item}"
+
+        app.workflow(name="fulfil")(body(charge, pack))
+        return app
+
+
+@pytest.fixture
+def deploys(request: pytest.FixtureRequest) -> Deploys:
+    return Deploys(f"memory://{request.node.name}")
+
+
+async def until(condition: Any) -> Any:
+    """What the condition gives, once it is something."""
+    async with asyncio.timeout(PATIENCE_S):
+        while not (value := await condition()):
+            await asyncio.sleep(0.01)
+    return value
+
+
+async def park(deploys: Deploys, app: Any) -> None:
+    """Start a run, work it until it sleeps, and let it be due."""
+    async with app.worker():
+        run = await app.start("fulfil", "a", id="r")
+
+        async def sleeps() -> bool:
+            return (await run.status()).waiting_on.startswith("sleep")
+
+        await until(sleeps)
+    deploys.pass_an_hour()
+
+
+async def finish(app: Any) -> Any:
+    """Work the run to its end."""
+    async with app.worker():
+        run = await app.get_run("r")
+        return await run.result(timeout=PATIENCE_S)
+
+
+async def suspended(app: Any) -> Any:
+    """Its status, once it is suspended."""
+
+    async def look() -> Any:
+        info = await (await app.get_run("r")).status()
+        return info if info.status is RunStatus.SUSPENDED else None
+
+    return await until(look)
+
+
+def one(charge: Any, pack: Any) -> Any:
+    async def fulfil(ctx: Context, order: str) -> list[str]:
+        receipt = await charge(order)
+        await ctx.sleep("1h")
+        return [receipt, await pack(order)]
+
+    return fulfil
+
+
+def later_changed(charge: Any, pack: Any) -> Any:
+    async def fulfil(ctx: Context, order: str) -> list[str]:
+        receipt = await charge(order)
+        await ctx.sleep("1h")
+        return [receipt, await pack(order), await pack("a second parcel")]
+
+    return fulfil
+
+
+def begun_otherwise(charge: Any, pack: Any) -> Any:
+    async def fulfil(ctx: Context, order: str) -> list[str]:
+        parcel = await pack(order)
+        await ctx.sleep("1h")
+        return [parcel]
+
+    return fulfil
+
+
+def unclosed(charge: Any, pack: Any) -> Any:
+    async def fulfil(ctx: Context, order: str) -> list[str]:
+        import math  # a plan has no imports
+
+        receipt = await charge(order, math.floor(1.5))
+        await ctx.sleep("1h")
+        return [receipt]
+
+    return fulfil
+
+
+async def taken(app: Any) -> list[tuple[str | None, str]]:
+    """Which versions a run went on with, and how."""
+    timeline = await (await app.get_run("r")).timeline()
+    return [(item.name, item.detail) for item in timeline if item.kind == "version"]
+
+
+async def test_a_run_that_fits_goes_on_with_the_new_version(deploys: Deploys) -> None:
+    """Its journal fits the new code: from there on it does what the new code says, and says so."""  # SPEC V3
+    await park(deploys, deploys.app(one))
+    new = deploys.app(later_changed)
+    assert await finish(new) == ["receipt a 1", "parcel a", "parcel a second parcel"]
+    async with new:
+        assert await taken(new) == [(new.find_workflow("fulfil").version, "code")]
+        info = await (await new.get_run("r")).status()
+    assert info.version != new.find_workflow("fulfil").version, "a run keeps the version that it was started with"
+
+
+async def test_a_run_that_does_not_fit_goes_on_from_its_stored_plan(deploys: Deploys) -> None:
+    """It ends as its own version would have ended it, on workers that do not have that code any more."""  # SPEC V3
+    old = deploys.app(one)
+    await park(deploys, old)
+    new = deploys.app(begun_otherwise)
+    assert await finish(new) == ["receipt a 1", "parcel a"]
+    assert deploys.done == ["charge a 1", "pack a"]
+    async with new:
+        assert await taken(new) == [(old.find_workflow("fulfil").version, "plan")]
+
+
+async def test_a_stored_plan_survives_workers(deploys: Deploys) -> None:
+    """Parked, taken over, replayed after each event: a run stays on its plan, and notes that once."""
+
+    def twice(charge: Any, pack: Any) -> Any:
+        async def fulfil(ctx: Context, order: str) -> list[str]:
+            receipt = await charge(order)
+            await ctx.sleep("1h")
+            parcel = await pack(order)
+            await ctx.sleep("1h")
+            return [receipt, parcel, await pack("last")]
+
+        return fulfil
+
+    await park(deploys, deploys.app(twice))
+    new = deploys.app(begun_otherwise)
+    async with new.worker(max_hot=0):
+        run = await new.get_run("r")
+        await until(lambda: is_packed(run))
+    deploys.pass_an_hour()
+    async with new.worker(max_hot=0):
+        run = await new.get_run("r")
+        assert await run.result(timeout=PATIENCE_S) == ["receipt a 1", "parcel a", "parcel last"]
+        assert len(await taken(new)) == 1
+
+
+async def is_packed(run: Any) -> bool:
+    info = await run.status()
+    return len(info.steps) == 2 and info.waiting_on.startswith("sleep")
+
+
+async def test_a_run_that_nothing_fits_is_suspended_with_both_sides(deploys: Deploys) -> None:
+    """Where they part, side by side, and why its plan does not help; a worker of its version ends it."""  # SPEC V3
+    old = deploys.app(unclosed)
+    await park(deploys, old)
+    new = deploys.app(begun_otherwise)
+    async with new.worker():
+        info = await suspended(new)
+        timeline = await (await new.get_run("r")).timeline()
+    assert info.waiting_on == "VERSION_CONFLICT"
+    said = next(item.detail for item in timeline if item.kind == "suspended")
+    assert "import math" in said
+    assert "the journal (version" in said
+    assert "step 'charge'" in said
+    assert "step 'pack'" in said
+    assert await finish(old) == ["receipt a 1"]
+    assert deploys.done == ["charge a 1"]
+
+
+async def test_another_deploy_may_fit_a_suspended_run(deploys: Deploys) -> None:
+    """A third version that fits takes it: nobody has to resume it."""  # SPEC V4
+    await park(deploys, deploys.app(unclosed))
+    new = deploys.app(begun_otherwise)
+    async with new.worker():
+        await suspended(new)
+    mended = deploys.app(one)
+    assert await finish(mended) == ["receipt a 1", "parcel a"]
+
+
+async def test_a_deploy_that_does_not_fit_looks_once(deploys: Deploys) -> None:
+    """Restarted with the same code, it neither moves the run nor says the same again."""
+    await park(deploys, deploys.app(unclosed))
+    for _ in range(2):
+        new = deploys.app(begun_otherwise)
+        async with new.worker():
+            await suspended(new)
+    third = deploys.app(lambda charge, pack: begun_otherwise(pack, charge))
+    async with third.worker():
+        await suspended(third)
+        timeline = await (await third.get_run("r")).timeline()
+    assert [item.kind for item in timeline].count("suspended") == 1
+
+
+async def test_without_a_stored_plan_the_version_is_not_found(deploys: Deploys) -> None:
+    """Said with another code: whoever looks knows that no plan will help."""  # SPEC V3
+    old = deploys.app(one)
+    await park(deploys, old)
+    new = deploys.app(begun_otherwise)
+    old._store._tables.versions.clear()
+    async with new.worker():
+        assert (await suspended(new)).waiting_on == "VERSION_NOT_FOUND"
+
+
+async def test_a_suspended_run_can_be_cancelled_by_any_deploy(deploys: Deploys) -> None:
+    """It ends as cancelled, without its body."""  # SPEC X1
+    await park(deploys, deploys.app(unclosed))
+    new = deploys.app(begun_otherwise)
+    async with new.worker():
+        await suspended(new)
+        run = await new.get_run("r")
+        await run.cancel("enough")
+
+        async def is_cancelled() -> bool:
+            return (await run.status()).status is RunStatus.CANCELLED
+
+        await until(is_cancelled)
+
+
+async def test_an_option_makes_it_fail_instead(deploys: Deploys) -> None:
+    """For those who would rather hear of it at once."""  # SPEC V3
+    await park(deploys, deploys.app(unclosed))
+    new = deploys.app(begun_otherwise, on_version_conflict="fail")
+    async with new.worker():
+        run = await new.get_run("r")
+        with pytest.raises(RunFailed) as caught:
+            await run.result(timeout=PATIENCE_S)
+    assert caught.value.error.code == "VERSION_CONFLICT"
+    assert "import math" in str(caught.value.error)
+
+
+async def test_a_run_is_left_to_a_live_worker_of_its_version(deploys: Deploys) -> None:
+    """While workers of both versions are up, each run ends on the one that fits; nothing is suspended."""  # SPEC V4
+    old, new = deploys.app(unclosed), deploys.app(begun_otherwise)
+    await park(deploys, old)
+    async with old.worker(), new.worker():
+        run = await new.get_run("r")
+        assert await run.result(timeout=PATIENCE_S) == ["receipt a 1"]
+        timeline = await run.timeline()
+    assert not [item for item in timeline if item.kind in {"suspended", "version"}]
+
+
+async def test_what_was_left_to_a_worker_that_went_is_taken_back(deploys: Deploys, monkeypatch: Any) -> None:
+    """The last worker of the old version leaves before it took the run: then its stored plan has to do."""  # SPEC V4
+    monkeypatch.setattr("outlast.engine.sweeper.CARE_EVERY", 2)
+    old, new = deploys.app(one), deploys.app(begun_otherwise)
+    await park(deploys, old)
+    async with new.worker() as worker:
+        version = old.find_workflow("fulfil").version
+        worker.home.peers = [*worker.home.peers, _peer(version)]
+        worker.home.deploy = new._engine.deploy
+        run = await new.get_run("r")
+        assert await run.result(timeout=PATIENCE_S) == ["receipt a 1", "parcel a"]
+
+
+def _peer(version: str) -> Any:
+    from outlast.stores.store import WorkerRow
+
+    return WorkerRow("gone", "host", 1, functions=("fulfil",), deploy="other", versions=(f"fulfil#{version}",))
+
+
+class Refused(ExpectedError):
+    pass
+
+
+async def test_a_stored_plan_is_undone_like_any_run(deploys: Deploys) -> None:
+    """A run that goes on from its plan and fails fails as its source would have."""
+
+    def failing(charge: Any, pack: Any) -> Any:
+        async def fulfil(ctx: Context, order: str) -> None:
+            await charge(order)
+            await ctx.sleep("1h")
+            raise Refused(f"no {order}")
+
+        return fulfil
+
+    await park(deploys, deploys.app(failing))
+    new = deploys.app(begun_otherwise)
+    with pytest.raises(RunFailed) as caught:
+        await finish(new)
+    assert isinstance(caught.value.error, Refused)
+    assert str(caught.value.error) == "no a"

@@ -1,0 +1,68 @@
+"""A body, and the same body run from its stored plan, side by side."""
+
+from __future__ import annotations
+
+import contextlib
+import linecache
+import sys
+from collections.abc import Callable, Generator
+from random import Random
+from types import ModuleType
+from typing import Any
+
+from outlast.authoring.module import Module
+from outlast.authoring.source.stored import StoredBody
+from outlast.authoring.workflow import Workflow
+from outlast.core.machine import Machine
+from outlast.core.plan.plan import decode_plan, encode_plan
+from tests.authoring.player import Player
+
+AnyWorkflow = Workflow[..., Any]
+
+
+class StoredPlayer(Player):
+    """Plays the stored plan of a workflow instead of its code."""
+
+    def make_machine(self) -> Machine:
+        plan = self.workflow.plan
+        assert plan is not None
+        stored = decode_plan(encode_plan(plan))
+        assert stored is not None
+        assert stored.program is not None, stored.unclosed
+        self._code = self.workflow
+        body = StoredBody(self.workflow.name, stored.program, self.workflow)
+        self.workflow, code = body, self.workflow  # type: ignore[assignment]
+        machine = super().make_machine()
+        self._body = body
+        self._code = code
+        return machine
+
+
+@contextlib.contextmanager
+def declared(source: str, name: str) -> Generator[tuple[Module, AnyWorkflow]]:
+    """A module from source that can be read again; its workflow is called `body`."""
+    file = f"<{name}>"
+    linecache.cache[file] = (len(source), None, source.splitlines(keepends=True), file)
+    module = sys.modules[name] = ModuleType(name)
+    try:
+        exec(compile(source, file, "exec"), vars(module))
+        yield module.app, module.body
+    finally:
+        del sys.modules[name], linecache.cache[file]
+
+
+async def play_both(app: Module, body: AnyWorkflow, seed: int, *args: Any) -> tuple[list[Any], list[Any]]:
+    """The journals of both, where steps end in an order that the seed decides."""
+    journals = []
+    for player_of in (Player, StoredPlayer):
+        player = player_of(body, *args, registry=app)
+        await player.play(chooser(seed))
+        assert player.machine.halted is None, player.machine.halted
+        journals.append(list(player.journal))
+        player.machine.evict()
+    return journals[0], journals[1]
+
+
+def chooser(seed: int) -> Callable[[list[str]], str]:
+    random = Random(seed)
+    return lambda keys: random.choice(keys)
