@@ -37,6 +37,7 @@ CLASSES: dict[str, tuple[str, ...]] = {
             "mirrors",
             "mirror_catch_up",
             "workflows",
+            "rehearse",
             "worker",
             "work_until_idle",
             "run_sync",

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from outlast import Context, ExpectedError, Outlast, RunFailed
+from outlast import Context, ExpectedError, Outlast, RunFailed, VersionConflict
 from outlast.core.states import RunStatus
 from outlast.stores.memory import MemoryStore
 
@@ -260,7 +260,7 @@ async def test_an_option_makes_it_fail_instead(deploys: Deploys) -> None:
         run = await new.get_run("r")
         with pytest.raises(RunFailed) as caught:
             await run.result(timeout=PATIENCE_S)
-    assert caught.value.error.code == "VERSION_CONFLICT"
+    assert isinstance(caught.value.error, VersionConflict)
     assert "import math" in str(caught.value.error)
 
 

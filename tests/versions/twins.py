@@ -10,12 +10,13 @@ from random import Random
 from types import ModuleType
 from typing import Any
 
+from outlast.authoring.exceptions import encode_error
 from outlast.authoring.module import Module
 from outlast.authoring.source.stored import StoredBody
-from outlast.authoring.workflow import Workflow
+from outlast.authoring.workflow import RunFacts, Workflow
 from outlast.core.machine import Machine
 from outlast.core.plan.plan import decode_plan, encode_plan
-from tests.authoring.player import Player
+from tests.authoring.player import LOG, Player
 
 AnyWorkflow = Workflow[..., Any]
 
@@ -29,13 +30,9 @@ class StoredPlayer(Player):
         stored = decode_plan(encode_plan(plan))
         assert stored is not None
         assert stored.program is not None, stored.unclosed
-        self._code = self.workflow
         body = StoredBody(self.workflow.name, stored.program, self.workflow)
-        self.workflow, code = body, self.workflow  # type: ignore[assignment]
-        machine = super().make_machine()
-        self._body = body
-        self._code = code
-        return machine
+        facts = RunFacts(registry=self.registry, log=LOG)
+        return Machine(self.started, lambda machine: body.run_body(machine, facts), encode_error)
 
 
 @contextlib.contextmanager

@@ -9,8 +9,8 @@ import pytest
 
 from outlast import InboxFull, InvalidName, NotEncodable, Outlast, RunCancelled, RunEnded, RunNotFound, ValueTooLarge
 from outlast.core.events import SignalReceived
-from outlast.engine.loading import Loader
 from outlast.engine.mail import MOST_BYTES
+from outlast.engine.versions.serving import Server
 from outlast.stores.records import INBOX_LIMIT
 from tests.waits.place import Place, journal_of, parked, same_as_row, waits_on
 
@@ -117,7 +117,7 @@ async def test_a_signal_that_comes_while_the_run_wakes_is_delivered_once(
             sent.set()
             await run.signal("paid", 2)
 
-    read_journal, read_inbox, replay = store.read_journal, store.read_inbox, Loader._replay
+    read_journal, read_inbox, replay = store.read_journal, store.read_inbox, Server._replay
 
     async def reading_journal(*args, **options):
         if moment == "before the journal is read":
@@ -136,7 +136,7 @@ async def test_a_signal_that_comes_while_the_run_wakes_is_delivered_once(
 
     monkeypatch.setattr(store, "read_journal", reading_journal)
     monkeypatch.setattr(store, "read_inbox", reading_inbox)
-    monkeypatch.setattr(Loader, "_replay", replaying)
+    monkeypatch.setattr(Server, "_replay", replaying)
     await run.signal("paid", 1)
     await asyncio.wait_for(sent.wait(), 10)
     await run.signal("paid", 3)

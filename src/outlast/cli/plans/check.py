@@ -13,6 +13,7 @@ from outlast.authoring.workflow import Workflow
 from outlast.cli.exits import ExitCode
 from outlast.cli.options import Settings, shared_options
 from outlast.cli.output import Output
+from outlast.cli.plans.rehearsal import check_store
 from outlast.cli.target import load_workflows
 from outlast.core.check.findings import RULES, Finding
 from outlast.errors import InvalidDefinition
@@ -31,10 +32,16 @@ def check(settings: Settings, /, target: str) -> ExitCode:
     and steps that nothing awaits. A line with the comment "# outlast: ok" is passed over, and a function whose first
     line has it. Nothing is run but the module's import. Of a graph: whether its functions are there and take what they
     are given. Exits with 1 if anything was found.
+
+    With --store: replay the journals of its live runs against this code instead, and exit with 1 if one does not fit.
+    Nothing is executed, and no run is changed: for CI, before a deploy.
     """
     output = settings.output()
     with output.reserved():
         targets = load_workflows(target)
+    if settings.store is not None:
+        return check_store(settings.store, output, targets)
+    with output.reserved():
         bodies = [workflow for _, workflow in targets if workflow.graph is None]
         found = {workflow.name: check_workflow(workflow) for workflow in bodies}
         graphs = {workflow.name: _check_graph(app, workflow) for app, workflow in targets if workflow.graph is not None}
