@@ -16,7 +16,6 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import TYPE_CHECKING, Any, Self, TypeAlias, TypeVar, TypeVarTuple, Unpack, overload
 
 from outlast.authoring.module import Module
-from outlast.authoring.workflow import Workflow
 from outlast.core.durations import Duration, parse_duration
 from outlast.core.keys import check_name
 from outlast.core.loop.refusals import is_in_loop, refuse_in_body
@@ -26,13 +25,11 @@ from outlast.engine.worker import Worker, WorkerSettings
 from outlast.errors import (
     AppNotOpen,
     ExtraMissing,
-    FunctionNotFound,
-    InvalidDefinition,
     InvalidSetting,
     RunNotFound,
 )
 from outlast.payloads import Codec, Payloads
-from outlast.run.definitions import Definitions
+from outlast.run.definitions import Definitions, find_startable
 from outlast.run.describing import describe_work
 from outlast.run.handle import Run
 from outlast.run.lists import Lists
@@ -222,11 +219,11 @@ class Outlast(Lists, Module, Definitions):
     ) -> Run[Any]:
         """Start a run of a workflow, or of the workflow of this name, with this input; see `StartOptions`.
 
-        Once it returns, the run will happen. Raises InvalidInput, naming the field; FunctionNotFound; RunExists; and
-        RunConflict for an id whose run has another workflow or input.
+        Once it returns, the run will happen. Raises InvalidInput, naming the field; FunctionNotFound;
+        VersionNotActive; RunExists; and RunConflict for an id whose run has another workflow or input.
         """
         engine = self._here("app.start()")
-        known = self._known_workflow(workflow)
+        known = await find_startable(self, engine, workflow)
         start = check_start(**options)
         uid, name = await engine.start(known, known.encode_input(args, {}), start)
         return Run(self._here, uid, name, known.name, known)
@@ -237,21 +234,6 @@ class Outlast(Lists, Module, Definitions):
         if row is None:
             raise RunNotFound(id)
         return Run(self._here, row.uid, row.id, row.workflow, self.find_workflow(row.workflow))
-
-    def _known_workflow(self, workflow: object) -> Workflow[..., Any]:
-        """As declared here: a run of any other would find nobody who knows it."""
-        if isinstance(workflow, str):
-            found = self.find_workflow(workflow)
-            if found is None:
-                raise FunctionNotFound(workflow, "workflow")
-            return found
-        if not isinstance(workflow, Workflow):
-            problem = f"A workflow or its name was expected, and this is {type(workflow).__name__}"
-            raise InvalidDefinition(problem, repr(workflow), "Decorate it with @app.workflow.")
-        if self.find_workflow(workflow.name) is not workflow:
-            fix = "Declare it with @app.workflow, or app.include() its module."
-            raise InvalidDefinition("The workflow is not one of this app", repr(workflow.name), fix)
-        return workflow
 
     # --- working ------------------------------------------------------------------------------------------------------
 

@@ -38,6 +38,11 @@ CLASSES: dict[str, tuple[str, ...]] = {
             "mirror_catch_up",
             "workflows",
             "rehearse",
+            "versions",
+            "get_version",
+            "draft",
+            "activate",
+            "decline",
             "worker",
             "work_until_idle",
             "run_sync",
@@ -102,7 +107,17 @@ RECORDS = (
         "AttemptInfo",
     ),
     *("User", "Decided", "AuditRecord", "WaitInfo", "WaitPage"),
-    *("TimelineItem", "RunSnapshot", "RunSummary", "RunPage", "WorkerInfo", "QueueInfo", "WorkflowInfo", "WorkSummary"),
+    *(
+        "TimelineItem",
+        "RunSnapshot",
+        "RunSummary",
+        "RunPage",
+        "WorkerInfo",
+        "QueueInfo",
+        "WorkflowInfo",
+        "VersionInfo",
+        "WorkSummary",
+    ),
 )
 FUNCTIONS = ("current_step", "exponential", "fixed")
 

@@ -100,8 +100,6 @@ class HotRuns:
         self.peers: list[WorkerRow] = []
         """Other live workers, as of the last sweep."""
         self.deploy = ""
-        self.fails_on_conflict = False
-        """A run that neither the code nor its stored plan fits fails, instead of being set aside."""
         self.worker_id = ""
         """The incarnation that owns what is in the table; "" between losing the lease and coming back."""
         self.refusals: dict[tuple[str, str], ErrorRecord] = {}

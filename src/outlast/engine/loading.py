@@ -33,7 +33,7 @@ from outlast.engine.messages.children import find_reopening
 from outlast.engine.messages.ended import look_for_ended_children
 from outlast.engine.tasks.outcomes import list_gone
 from outlast.engine.versions.serving import CONFLICTS, Server, find_version
-from outlast.errors import Fenced, KeyNotFound, PayloadUnreadable, RunExists, StoreError
+from outlast.errors import Fenced, InvalidDefinition, KeyNotFound, PayloadUnreadable, RunExists, StoreError
 from outlast.payloads import problems_of
 from outlast.stores.store import ClaimedRun, Effects, Inbox, Progress, Release, RowChange, recovery_delay_us
 from outlast.telemetry.logs import fields
@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     from outlast.authoring.workflow import Workflow
     from outlast.engine.hot import HotRun
     from outlast.engine.hotruns import HotRuns
+    from outlast.engine.versions.keeping import VersionKeeper
 
 __all__ = ["Loader"]
 
@@ -58,10 +59,11 @@ RETRY_HERE_S = 1.0
 class Loader:
     """Loads runs for one worker."""
 
-    def __init__(self, home: HotRuns, worker_id: str) -> None:
+    def __init__(self, home: HotRuns, worker_id: str, versions: VersionKeeper) -> None:
         self._home = home
+        self._versions = versions
         self._worker_id = worker_id
-        self._server = Server(home)
+        self._server = Server(home, versions)
         self._gate = asyncio.Semaphore(AT_ONCE)
         self._tasks: set[asyncio.Task[None]] = set()
         self._failures: dict[str, int] = {}
@@ -210,7 +212,7 @@ class Loader:
         """Its mail is read: what is set aside stays so, unless it says otherwise; else the journal is replayed."""
         assert run.started is not None
         name = run.started.workflow
-        workflow = self._home.registry.find_workflow(name)
+        workflow = await self._find_workflow(name, taken.version)
         if books.is_too_late(run) and (run.suspended or workflow is None):
             run.queue.append(books.cancel_at_deadline(run))
         if run.suspended and not self._may_resume(run, draft, unreadable):
@@ -224,6 +226,17 @@ class Loader:
             gone = [] if is_reload else await list_gone(run)
             if await self._server.serve(run, workflow, taken, events, draft, gone) and run.is_retried:
                 self.spawn(look_for_ended_children(run))
+
+    async def _find_workflow(self, name: str, version: str) -> Workflow[..., object] | None:
+        """Of the code at hand; a graph that somebody stored and activated stays what its runs began with (SPEC V6)."""
+        known = self._home.registry.find_workflow(name)
+        if known is not None and (known.version == version or known.graph is None):
+            return known
+        try:
+            return await self._versions.find_graph(name, version, is_decided=True) or known
+        except InvalidDefinition as error:
+            self._home.log.warning("the stored version %s of %s is no graph to this release: %s", version, name, error)
+            return known
 
     def _wait_or_end(self, run: HotRun, due_us: int, inbox: Inbox, draft: Draft) -> None:
         """A run that a message woke before its time: cancelled, it ends without its body; else it goes on waiting."""

@@ -74,6 +74,7 @@ class Starter:
         workflow.check(self._engine.registry)
         # CRASH: a version that no run was started with is no harm. [test_killed_at[version-kept]]
         await self._engine.versions.keep([workflow])
+        await self._engine.versions.check_active(workflow)
         now = self._engine.clock.now_us()
         uid = new_uid(now)
         started = RunStarted(

@@ -160,7 +160,7 @@ class Worker:
         engine, settings, home = self.engine, self.settings, self.home
         assert home is not None
         worker_id = new_uid(self.now_us)
-        home.deploy, home.fails_on_conflict = engine.deploy, engine.fails_on_conflict
+        home.deploy = engine.deploy
         await engine.versions.keep(engine.registry.iter_workflows())
         row = WorkerRow(
             worker_id, socket.gethostname(), os.getpid(), settings.queues, engine.registry.functions(), engine.deploy,
@@ -168,7 +168,7 @@ class Worker:
         )  # fmt: skip
         sent_at = boottime_us()
         engine.clock.set(await engine.store.register(row, settings.lease_us))
-        home.loader = Loader(home, worker_id)
+        home.loader = Loader(home, worker_id, engine.versions)
         loop = home.loop
         self._heartbeat = Heartbeat(
             engine.store, worker_id, settings.lease_us, engine.clock, sent_at,

@@ -9,6 +9,7 @@
     │   ├── ValueTooLarge            a value over the limit            (also ValueError)
     │   ├── ResultInvalid            a result that is not what its function promises
     │   ├── FunctionNotFound         a step or workflow nobody here registered
+    │   ├── VersionNotActive         a draft, or a version that was declined
     │   └── NotInBody · NotInStep · EffectInBody
     ├── RunError                     this run; others are fine
     │   ├── RunNotFound · RunExists · RunConflict · RunEnded · RunNotEnded · RunNotFailed · WaitNotFound
@@ -51,6 +52,7 @@ from outlast.errors.definition import (
     NotInStep,
     ResultInvalid,
     ValueTooLarge,
+    VersionNotActive,
 )
 from outlast.errors.described import OutlastError
 from outlast.errors.run import (
@@ -162,6 +164,7 @@ __all__ = [
     "StoreUnavailable",
     "ValueTooLarge",
     "VersionConflict",
+    "VersionNotActive",
     "VersionNotFound",
     "WaitNotFound",
 ]

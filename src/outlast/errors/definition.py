@@ -17,6 +17,7 @@ __all__ = [
     "NotInStep",
     "ResultInvalid",
     "ValueTooLarge",
+    "VersionNotActive",
 ]
 
 
@@ -111,6 +112,20 @@ class FunctionNotFound(DefinitionError, LookupError):
     template = "No such {kind} is registered", "{name!r}", "Import the module that declares it, or correct the name."
     name: str
     kind: str = "function"
+
+
+class VersionNotActive(DefinitionError):
+    """A version of a workflow that nobody has activated, or that was declined: no run of it is started."""
+
+    code = "VERSION_NOT_ACTIVE"
+    template = (
+        "Version {version} is {status}, and only an active one is started",
+        "workflow {workflow!r}",
+        "Activate it, or start another version.",
+    )
+    workflow: str
+    version: str
+    status: str
 
 
 class NotInBody(DefinitionError):

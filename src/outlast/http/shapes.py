@@ -13,7 +13,6 @@ import msgspec
 from msgspec import Meta
 
 from outlast.core.events import ErrorRecord
-from outlast.core.plan.plan import Plan
 from outlast.core.states import RunStatus
 from outlast.core.waits.events import WaitKind
 
@@ -41,7 +40,6 @@ __all__ = [
     "StartQuery",
     "StartRequest",
     "VersionFilters",
-    "VersionInfo",
     "WaitFilters",
     "WaitQuery",
 ]
@@ -125,24 +123,6 @@ class RunFilters(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
     ] = ()
     after: Annotated[str | None, Meta(description="The `next` of the page before.")] = None
     limit: Annotated[int, Meta(ge=1, le=1000)] = 50
-
-
-class VersionInfo(msgspec.Struct, kw_only=True, frozen=True):
-    """One version of a workflow, as the store keeps it."""
-
-    workflow: str
-    version: str
-    kind: str
-    """`body`, whose code workers have, or `graph`."""
-    status: str
-    """`draft`, `active` or `declined`."""
-    created_at: datetime
-    created_by: str = ""
-    """Who stored a draft; empty for what a worker brought along."""
-    decided_at: datetime | None = None
-    decided_by: str = ""
-    plan: Plan | None = None
-    """Of one version that is asked for; None where its source could not be read."""
 
 
 class VersionFilters(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):

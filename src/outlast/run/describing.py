@@ -17,7 +17,7 @@ from outlast.authoring.workflow import Workflow
 from outlast.core.events import ErrorRecord
 from outlast.core.history import Attempt
 from outlast.core.instants import to_datetime
-from outlast.core.plan.plan import Plan
+from outlast.core.plan.plan import Plan, decode_plan
 from outlast.core.states import RunStatus, StepStatus
 from outlast.core.timeline import Item
 from outlast.core.view import RunView, StepView
@@ -36,12 +36,13 @@ from outlast.run.records import (
     RunSummary,
     StepSummary,
     TimelineItem,
+    VersionInfo,
     WaitInfo,
     WorkerInfo,
     WorkflowInfo,
     WorkSummary,
 )
-from outlast.stores.store import NewWait, QueueRow, RunRow, TaskRow, WaitRow, WorkerRow
+from outlast.stores.store import NewWait, QueueRow, RunRow, TaskRow, VersionRow, WaitRow, WorkerRow
 
 if TYPE_CHECKING:
     from outlast.engine.worker import WorkDone
@@ -52,6 +53,7 @@ __all__ = [
     "describe_moment",
     "describe_queues",
     "describe_run",
+    "describe_version",
     "describe_wait_row",
     "describe_work",
     "describe_worker",
@@ -238,6 +240,22 @@ def describe_worker(row: WorkerRow, now_us: int) -> WorkerInfo:
         started_at=to_datetime(row.started_at),
         expires_at=to_datetime(row.expires_at),
         is_alive=row.dead_at is None and row.expires_at > now_us,
+    )
+
+
+def describe_version(row: VersionRow) -> VersionInfo:
+    """A version as it is kept; with plan and definition where they were read."""
+    return VersionInfo(
+        workflow=row.workflow,
+        version=row.version,
+        kind=row.kind,
+        status=row.status.value,
+        created_at=to_datetime(row.created_at),
+        created_by=row.created_by,
+        decided_at=_instant(row.decided_at),
+        decided_by=row.decided_by,
+        plan=decode_plan(row.plan) if row.plan else None,
+        definition=msgspec.json.decode(row.definition) if row.definition else None,
     )
 
 

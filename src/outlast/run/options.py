@@ -23,7 +23,7 @@ from outlast.engine.starting import Start
 from outlast.engine.tasks.queues import ATTRIBUTE, QueueSettings
 from outlast.engine.worker import WorkerSettings
 from outlast.errors import InvalidDuration, InvalidSetting, ValueTooLarge
-from outlast.stores.store import RunQuery, RunRow, WaitQuery, WaitRow
+from outlast.stores.store import RunQuery, RunRow, VersionStatus, WaitQuery, WaitRow
 from outlast.telemetry.logs import ENGINE
 
 __all__ = [
@@ -37,6 +37,7 @@ __all__ = [
     "check_queue",
     "check_start",
     "check_statuses",
+    "check_version_status",
     "check_waits",
     "check_worker",
     "cursor_of",
@@ -201,6 +202,16 @@ def check_statuses(status: str | Iterable[str] | None) -> tuple[RunStatus, ...]:
     if not given:
         raise InvalidSetting("status", given, f"at least {_one_of(RunStatus)}, or None for all")
     return tuple(RunStatus(one) for one in given)
+
+
+def check_version_status(value: object) -> VersionStatus | None:
+    """Which versions. Raises InvalidSetting."""
+    if value is None:
+        return None
+    try:
+        return VersionStatus(str(value))
+    except ValueError:
+        raise InvalidSetting("status", value, f"one of {', '.join(VersionStatus)}") from None
 
 
 def check_on_conflict(value: object) -> str:

@@ -29,6 +29,7 @@ __all__ = [
     "RunSummary",
     "StepSummary",
     "TimelineItem",
+    "VersionInfo",
     "WaitInfo",
     "WaitPage",
     "WorkSummary",
@@ -254,6 +255,27 @@ class WorkerInfo(msgspec.Struct, frozen=True):
     expires_at: datetime
     """When its lease ends, if it is not renewed."""
     is_alive: bool
+
+
+class VersionInfo(msgspec.Struct, kw_only=True, frozen=True):
+    """One version of a workflow, as the store keeps it."""
+
+    workflow: str
+    version: str
+    kind: str
+    """`body`, whose code workers have, or `graph`."""
+    status: str
+    """`draft`, `active` or `declined`."""
+    created_at: datetime
+    created_by: str = ""
+    """Who stored a draft; empty for what a worker brought along."""
+    decided_at: datetime | None = None
+    decided_by: str = ""
+    """Who activated or declined it, and when."""
+    plan: Plan | None = None
+    """Of one version that is asked for; None where its source could not be read."""
+    definition: Any = None
+    """Of a graph that is asked for: what it is made from."""
 
 
 class WorkflowInfo(msgspec.Struct, frozen=True):

@@ -9,16 +9,22 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, Final
 
+from outlast.authoring.graph.stored import load_graph
 from outlast.core.plan.plan import Plan, decode_plan, encode_plan
-from outlast.stores.store import VersionRow
+from outlast.engine.clock import boottime_us
+from outlast.errors import VersionNotActive
+from outlast.stores.store import VersionRow, VersionStatus
 
 if TYPE_CHECKING:
+    from outlast.authoring.graph.workflow import GraphWorkflow
     from outlast.authoring.module import Module
     from outlast.authoring.workflow import Workflow
     from outlast.stores.store import Store
 
-__all__ = ["VersionKeeper"]
+__all__ = ["VersionKeeper", "to_row"]
 
+_TRUSTED_US: Final = 10_000_000
+"""How long it is taken for granted that a version is active still."""
 _MOST_KNOWN: Final = 200
 """Plans of other deploys that are remembered here."""
 
@@ -26,24 +32,69 @@ _MOST_KNOWN: Final = 200
 class VersionKeeper:
     """Keeps and finds versions, for one engine."""
 
-    def __init__(self, store: Store, registry: Module) -> None:
+    def __init__(self, store: Store, registry: Module, *, fails_on_conflict: bool = False) -> None:
+        self.fails_on_conflict = fails_on_conflict
+        """A run that neither the code nor its stored plan fits fails, instead of being set aside."""
         self._store = store
         self._registry = registry
         self._kept: set[tuple[str, str]] = set()
         """Those this process knows to be in the store."""
         self._plans: dict[tuple[str, str], Plan] = {}
+        self._graphs: dict[tuple[str, str], GraphWorkflow] = {}
+        self._active: dict[tuple[str, str], int] = {}
+        """When a version was last seen to be active, on the machine's clock."""
 
     def forget(self) -> None:
-        """The store was closed: the next one may be another."""
+        """What is known of the store: it was closed, or somebody decided on a version."""
         self._kept.clear()
+        self._active.clear()
 
     async def keep(self, workflows: Iterable[Workflow[..., Any]]) -> None:
         """See to it that these versions are in the store. Raises StoreError."""
         new = {(workflow.name, workflow.version): workflow for workflow in workflows}
         missing = [key for key in new if key not in self._kept]
         if missing:
-            await self._store.save_versions([_to_row(new[key]) for key in missing])
+            await self._store.save_versions([to_row(new[key]) for key in missing])
             self._kept.update(missing)
+
+    # --- starting -----------------------------------------------------------------------------------------------------
+
+    async def check_active(self, workflow: Workflow[..., Any]) -> None:
+        """Raises VersionNotActive for a version that may not be started (SPEC V6); what was decided elsewhere counts
+        here after 10 s at the latest."""
+        key = workflow.name, workflow.version
+        now = boottime_us()
+        if now - self._active.get(key, -_TRUSTED_US) < _TRUSTED_US:
+            return
+        row = await self._store.find_version(*key)
+        if row is not None and row.status is not VersionStatus.ACTIVE:
+            raise VersionNotActive(*key, row.status.value)
+        self._active[key] = now
+
+    async def find_active_graph(self, name: str) -> GraphWorkflow | None:
+        """The graph of this name that was activated last, of those that only the store has."""
+        for row in await self._store.list_versions(name, status=VersionStatus.ACTIVE):
+            if row.kind == "graph" and row.decided_at is not None:
+                return await self.find_graph(name, row.version)
+        return None
+
+    # --- going on -----------------------------------------------------------------------------------------------------
+
+    async def find_graph(self, name: str, version: str, *, is_decided: bool = False) -> GraphWorkflow | None:
+        """A graph from its stored definition. With `is_decided`, only one that somebody stored and activated: its runs
+        keep it, whatever the code at hand says. Raises InvalidDefinition."""
+        graph = self._graphs.get((name, version))
+        if graph is None or is_decided:
+            row = await self._store.find_version(name, version)
+            if row is None or row.kind != "graph" or not row.definition:
+                return None
+            if is_decided and row.decided_at is None:
+                return None
+            if graph is None:
+                if len(self._graphs) >= _MOST_KNOWN:
+                    self._graphs.pop(next(iter(self._graphs)))
+                graph = self._graphs[name, version] = load_graph(name, row.definition)
+        return graph
 
     def served(self) -> tuple[str, ...]:
         """The versions of the code at hand, as a worker's row tells them."""
@@ -65,7 +116,8 @@ class VersionKeeper:
         return plan
 
 
-def _to_row(workflow: Workflow[..., Any]) -> VersionRow:
+def to_row(workflow: Workflow[..., Any]) -> VersionRow:
+    """A version as the store keeps it."""
     plan, kind = workflow.plan, "body" if workflow.graph is None else "graph"
     encoded = b"" if plan is None else encode_plan(plan)
     return VersionRow(workflow.name, workflow.version, kind, plan=encoded, definition=workflow.definition_json())

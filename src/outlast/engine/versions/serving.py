@@ -15,15 +15,16 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final, Protocol, TypeAlias
 
 from outlast.authoring.exceptions import encode_error
+from outlast.authoring.graph.stored import load_graph
 from outlast.authoring.source.stored import StoredBody
 from outlast.authoring.workflow import RunFacts, Workflow
 from outlast.core.events import CancelRequested, Event, RunFailed, RunStarted, VersionTaken
 from outlast.core.machine import Body as Runner
 from outlast.core.machine import Machine, Unwinder
-from outlast.core.plan.plan import decode_plan
+from outlast.core.plan.plan import Plan, decode_plan
 from outlast.core.replay import Replay
 from outlast.engine import books, thinking
-from outlast.errors import BodyStopped, NonDeterminism, VersionConflict, VersionNotFound
+from outlast.errors import BodyStopped, InvalidDefinition, NonDeterminism, VersionConflict, VersionNotFound
 
 if TYPE_CHECKING:
     from outlast.authoring.module import Module
@@ -32,6 +33,8 @@ if TYPE_CHECKING:
     from outlast.engine.draft import Draft
     from outlast.engine.hot import HotRun
     from outlast.engine.hotruns import HotRuns
+    from outlast.engine.versions.keeping import VersionKeeper
+    from outlast.stores.store import VersionRow
 
 __all__ = ["CONFLICT", "CONFLICTS", "Body", "Server", "build_machine", "find_version", "python_version"]
 
@@ -60,8 +63,9 @@ class Body(Protocol):
 class Server:
     """Replays runs, for one worker."""
 
-    def __init__(self, home: HotRuns) -> None:
+    def __init__(self, home: HotRuns, versions: VersionKeeper) -> None:
         self._home = home
+        self._versions = versions
         self._runners: dict[Workflow[..., object], tuple[Runner, Unwinder]] = {}
 
     def build(self, started: RunStarted, body: Body) -> Machine:
@@ -119,9 +123,10 @@ class Server:
         if run.is_dropped:
             return False
         plan = None if row is None or not row.plan else decode_plan(row.plan)
-        if plan is not None and plan.program is not None:
+        stored = _stored_body(row, plan, workflow)
+        if stored is not None:
             run.evict()
-            replay = await self._replay(run, StoredBody(workflow.name, plan.program, workflow), events, draft)
+            replay = await self._replay(run, stored, events, draft)
             if isinstance(replay, Replay):
                 if taken.source != "plan":
                     draft.events.append(VersionTaken(run.now_us(), taken.version, "plan", home.deploy))
@@ -135,7 +140,7 @@ class Server:
         elif plan is None:
             problem = "Of that version there is no plan that this release can read"
         else:
-            problem = f"Its stored plan cannot be carried out: {plan.unclosed or 'it is a graph of another shape'}"
+            problem = f"Its stored plan cannot be carried out: {plan.unclosed or 'it is no graph to this release'}"
         self._set_aside(run, draft, taken.version, workflow.version, difference, problem, is_known=row is not None)
         return False
 
@@ -217,7 +222,7 @@ class Server:
         )
         detail = _side_by_side(recorded, found, difference)
         is_cancelled = any(isinstance(event, CancelRequested) for event in run.queue)
-        if home.fails_on_conflict and not is_cancelled:
+        if self._versions.fails_on_conflict and not is_cancelled:
             run.evict()
             thinking.record(run, draft)
             error = VersionConflict(difference.id, recorded, found, f"{reason}\n{detail}")
@@ -257,6 +262,16 @@ def find_version(events: Sequence[Event]) -> VersionTaken:
         if type(event) is VersionTaken:
             return event
     return VersionTaken(started.at, started.version)
+
+
+def _stored_body(row: VersionRow | None, plan: Plan | None, workflow: Workflow[..., object]) -> Body | None:
+    """What a stored version can go on with: its program, or its graph."""
+    if row is not None and row.kind == "graph" and row.definition:
+        try:
+            return load_graph(row.workflow, row.definition)
+        except InvalidDefinition:
+            return None
+    return None if plan is None or plan.program is None else StoredBody(workflow.name, plan.program, workflow)
 
 
 def _why_not(machine: Machine | None, difference: NonDeterminism) -> str:

@@ -4,20 +4,15 @@ from __future__ import annotations
 
 from importlib.metadata import PackageNotFoundError
 from importlib.metadata import version as installed_version
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from outlast.core.instants import to_datetime
 from outlast.core.keys import check_name
-from outlast.core.plan.plan import Plan, decode_plan
 from outlast.errors import FunctionNotFound
 from outlast.http.reach import engine_of
 from outlast.http.route import Call, Nothing
-from outlast.http.shapes import Standing, VersionFilters, VersionInfo
-from outlast.run.describing import describe_workflow
-from outlast.run.records import QueueInfo, WorkerInfo, WorkflowInfo
-
-if TYPE_CHECKING:
-    from outlast.stores.store import VersionRow
+from outlast.http.shapes import Standing, VersionFilters
+from outlast.run.describing import describe_version, describe_workflow
+from outlast.run.records import QueueInfo, VersionInfo, WorkerInfo, WorkflowInfo
 
 __all__ = [
     "find_version",
@@ -52,7 +47,7 @@ async def list_versions(call: Call[VersionFilters, Nothing]) -> list[VersionInfo
     Without their plans. A workflow that nobody has ever worked has none.
     """
     rows = await engine_of(call.app).store.list_versions(_name_of(call), limit=call.query.limit)
-    return [_describe(row, None) for row in rows]
+    return [describe_version(row) for row in rows]
 
 
 async def get_version(call: Call[Nothing, Nothing]) -> VersionInfo:
@@ -61,25 +56,11 @@ async def get_version(call: Call[Nothing, Nothing]) -> VersionInfo:
     row = await engine_of(call.app).store.find_version(name, version)
     if row is None:
         raise FunctionNotFound(f"{name} {version}", "version of a workflow")
-    return _describe(row, decode_plan(row.plan))
+    return describe_version(row)
 
 
 def _name_of(call: Call[Any, Any]) -> str:
     return check_name("workflow", call.path["name"])
-
-
-def _describe(row: VersionRow, plan: Plan | None) -> VersionInfo:
-    return VersionInfo(
-        workflow=row.workflow,
-        version=row.version,
-        kind=row.kind,
-        status=str(row.status),
-        created_at=to_datetime(row.created_at),
-        created_by=row.created_by,
-        decided_at=None if row.decided_at is None else to_datetime(row.decided_at),
-        decided_by=row.decided_by,
-        plan=plan,
-    )
 
 
 async def list_workers(call: Call[Nothing, Nothing]) -> list[WorkerInfo]:
