@@ -141,7 +141,8 @@ select
 -- Let a deploy claim again what it had left to others.
 update runs set unfit = replace(unfit, :deploy, '')
 where no in (
-  select no from runs where instr(unfit, :deploy) and live = 1 and status <> 'suspended' limit :limit
+  select no from runs where status in ('queued', 'running', 'suspended', 'compensating')
+    and status <> 'suspended' and live = 1 and instr(unfit, :deploy) limit :limit
 );
 
 -- name: redue
