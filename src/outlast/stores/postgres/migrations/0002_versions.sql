@@ -15,3 +15,6 @@ create table outlast.versions (
 );
 
 alter table outlast.workers add column versions text[] not null default '{}';
+
+-- What a deploy left to others: few, and none where there is one deploy.
+create index runs_left on outlast.runs (status) where unfit <> '{}';

@@ -92,11 +92,12 @@ select taken.* from me left join taken on true;
 select uid, epoch from outlast.runs where owner = :worker::text;
 
 -- name: refit
--- Let a deploy claim again a page of what it had left to others.
+-- Let a deploy claim again a page of what it had left to others. The status of a run that was left is never that of one
+-- that ended: a message that reopens a run empties its list, and whoever leaves it then has recorded that it goes on.
 update outlast.runs r set unfit = array_remove(r.unfit, :deploy::text)
 from (
   select uid from outlast.runs
-  where :deploy::text = any (unfit) and live and status <> 'suspended'
+  where unfit <> '{}' and status in ('queued', 'running', 'compensating') and :deploy::text = any (unfit)
   limit :limit::bigint for no key update skip locked
 ) fit
 where r.uid = fit.uid;

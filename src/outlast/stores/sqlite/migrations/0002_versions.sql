@@ -15,3 +15,6 @@ create table versions (
 ) without rowid;
 
 alter table workers add column versions text not null default '[]';  -- JSON
+
+-- What a deploy left to others: few, and none where there is one deploy.
+create index runs_left on runs (status) where unfit <> '';

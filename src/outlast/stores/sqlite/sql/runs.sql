@@ -138,11 +138,12 @@ select
   exists (select 1 from tasks t indexed by tasks_lease where t.owner is not null and t.lease_expires_at <= :now);
 
 -- name: refit
--- Let a deploy claim again what it had left to others.
+-- Let a deploy claim again a page of what it had left to others. The status of a run that was left is never that of one
+-- that ended: a message that reopens a run empties its list, and whoever leaves it then has recorded that it goes on.
 update runs set unfit = replace(unfit, :deploy, '')
 where no in (
-  select no from runs where status in ('queued', 'running', 'suspended', 'compensating')
-    and status <> 'suspended' and live = 1 and instr(unfit, :deploy) limit :limit
+  select no from runs indexed by runs_left
+  where unfit <> '' and status in ('queued', 'running', 'compensating') and instr(unfit, :deploy) limit :limit
 );
 
 -- name: redue
