@@ -19,6 +19,9 @@ class World:
 
     workflow = step
 
+    def stop(self, reason: str) -> None:
+        """Nothing goes on."""
+
     def attribute(self, value: Any, name: str) -> Any:
         return get_attribute(value, name)
 

@@ -294,6 +294,41 @@ def _peer(version: str) -> Any:
     return WorkerRow("gone", "host", 1, functions=("fulfil",), deploy="other", versions=(f"fulfil#{version}",))
 
 
+async def test_a_plan_that_cannot_go_on_asks_for_nothing_more(deploys: Deploys) -> None:
+    """It comes to a method that it must not call: no `finally`, its own or a task's, runs a step on the way out."""
+
+    def touching(charge: Any, pack: Any) -> Any:
+        async def beside(ctx: Context) -> None:
+            try:
+                await ctx.sleep("3h")
+            finally:
+                await pack("beside")
+
+        async def fulfil(ctx: Context, order: str) -> str:
+            try:
+                async with asyncio.TaskGroup() as group:
+                    task = group.create_task(beside(ctx))
+                    await charge(order)
+                    await ctx.sleep("1h")
+                    told = order.format()  # looks into what it is given: no program may
+                    task.cancel()
+                return told
+            finally:
+                await pack("what is left")
+
+        return fulfil
+
+    old, new = deploys.app(touching), deploys.app(begun_otherwise)
+    await park(deploys, old)
+    async with new.worker():
+        assert (await suspended(new)).waiting_on == "VERSION_CONFLICT"
+        timeline = await (await new.get_run("r")).timeline()
+    assert "the method 'format'" in next(item.detail for item in timeline if item.kind == "suspended")
+    assert deploys.done == ["charge a 1"]
+    assert await finish(old) == "a"
+    assert deploys.done == ["charge a 1", "pack beside", "pack what is left"]
+
+
 class Refused(ExpectedError):
     pass
 

@@ -15,7 +15,7 @@ from outlast.authoring.module import Module
 from outlast.authoring.source.stored import StoredBody
 from outlast.authoring.workflow import RunFacts, Workflow
 from outlast.core.machine import Machine
-from outlast.core.plan.plan import decode_plan, encode_plan
+from outlast.core.program.language import decode_program
 from tests.authoring.player import LOG, Player
 
 AnyWorkflow = Workflow[..., Any]
@@ -25,12 +25,9 @@ class StoredPlayer(Player):
     """Plays the stored plan of a workflow instead of its code."""
 
     def make_machine(self) -> Machine:
-        plan = self.workflow.plan
-        assert plan is not None
-        stored = decode_plan(encode_plan(plan))
-        assert stored is not None
-        assert stored.program is not None, stored.unclosed
-        body = StoredBody(self.workflow.name, stored.program, self.workflow)
+        program = decode_program(self.workflow.definition_json())
+        assert program is not None, self.workflow.plan
+        body = StoredBody(self.workflow.name, program, self.workflow)
         facts = RunFacts(registry=self.registry, log=LOG)
         return Machine(self.started, lambda machine: body.run_body(machine, facts), encode_error)
 

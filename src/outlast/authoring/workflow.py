@@ -22,6 +22,7 @@ from outlast.authoring.source.snapshots import take_snapshot
 from outlast.authoring.step import Coro, mark_coroutine_function
 from outlast.core.keys import check_name
 from outlast.core.loop import running_body_loop
+from outlast.core.program.language import encode_program
 from outlast.errors import NotInBody
 
 if TYPE_CHECKING:
@@ -130,8 +131,9 @@ class Workflow(Generic[P, R]):
         """That a run of it can be started with what `registry` knows; a body's code is only known by running it."""
 
     def definition_json(self) -> bytes:
-        """What it is made from, if that is data; empty for a body."""
-        return b""
+        """It as data, for a store: a body's program; empty where there is none."""
+        program = self.read().program
+        return b"" if program is None else encode_program(program)
 
     def encode_input(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bytes:
         """The input of a run that is about to start, as JSON by parameter name.

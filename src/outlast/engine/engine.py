@@ -94,7 +94,7 @@ class Engine:
         self.writer = Writer(store, self._on_fenced, self.trouble, self.observers, self.payloads)
         self.worker: Worker | None = None
         self.changes = Changes(store, self._is_hot)
-        self.versions = VersionKeeper(store, registry, fails_on_conflict=fails_on_conflict)
+        self.versions = VersionKeeper(self.store, registry, self.payloads, fails_on_conflict=fails_on_conflict)
         self._starter = Starter(self)
         self.ended = 0
         self._open = 0

@@ -212,7 +212,10 @@ class Loader:
         """Its mail is read: what is set aside stays so, unless it says otherwise; else the journal is replayed."""
         assert run.started is not None
         name = run.started.workflow
-        workflow = await self._find_workflow(name, taken.version)
+        try:
+            workflow = await self._find_workflow(name, taken.version)
+        except PayloadUnreadable as problem:
+            workflow, unreadable = None, [*unreadable, problem]
         if books.is_too_late(run) and (run.suspended or workflow is None):
             run.queue.append(books.cancel_at_deadline(run))
         if run.suspended and not self._may_resume(run, draft, unreadable):
@@ -228,7 +231,8 @@ class Loader:
                 self.spawn(look_for_ended_children(run))
 
     async def _find_workflow(self, name: str, version: str) -> Workflow[..., object] | None:
-        """Of the code at hand; a graph that somebody stored and activated stays what its runs began with (SPEC V6)."""
+        """Of the code at hand; a graph that somebody stored and activated stays what its runs began with (SPEC V6).
+        Raises PayloadUnreadable."""
         known = self._home.registry.find_workflow(name)
         if known is not None and (known.version == version or known.graph is None):
             return known

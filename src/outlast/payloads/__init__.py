@@ -11,7 +11,14 @@ from outlast.payloads.codec import Codec, Compress
 from outlast.payloads.encryption import Encrypt
 from outlast.payloads.sealed import Sealed
 from outlast.payloads.sealing import Payloads
-from outlast.payloads.store import UNREADABLE, problems_of, seal_progress, with_payloads
+from outlast.payloads.store import (
+    UNREADABLE,
+    open_definition,
+    problems_of,
+    seal_progress,
+    show_definition,
+    with_payloads,
+)
 
 __all__ = [
     "UNREADABLE",
@@ -20,7 +27,9 @@ __all__ = [
     "Encrypt",
     "Payloads",
     "Sealed",
+    "open_definition",
     "problems_of",
     "seal_progress",
+    "show_definition",
     "with_payloads",
 ]

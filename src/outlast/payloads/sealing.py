@@ -22,7 +22,7 @@ from outlast.payloads.fields import convert_event
 from outlast.payloads.sealed import Sealed
 from outlast.payloads.wrapper import MARK, Wrapper, escape, escape_text, is_wrapped, read_wrapper, wrap
 
-__all__ = ["Payloads"]
+__all__ = ["Payloads", "describe_unreadable"]
 
 _NAME = re.compile(r"[a-z0-9-]{1,32}")
 
@@ -167,16 +167,17 @@ class _Opening:
             if self._on_unreadable is None:
                 raise
             self._on_unreadable(error)
-            return _describe(stored, error)
+            return describe_unreadable(stored, error)
 
     def note(self, text: str, place: bytes) -> str:
         try:
             return _Opening(self._payloads, self._uid, None).text(text, place)
         except PayloadUnreadable as error:
-            return str(_describe(text.encode(), error))
+            return str(describe_unreadable(text.encode(), error))
 
 
-def _describe(stored: bytes, error: PayloadUnreadable) -> Sealed:
+def describe_unreadable(stored: bytes, error: PayloadUnreadable) -> Sealed:
+    """What is shown in the place of a payload that cannot be read here."""
     try:
         codecs = read_wrapper(stored).codecs
     except Undecodable:

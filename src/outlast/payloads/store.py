@@ -1,11 +1,11 @@
-"""What a store is sent and gives back besides entries: messages, tasks and waits, their payloads packed.
+"""What a store is sent and gives back besides entries: messages, tasks, waits and versions, their payloads packed.
 Layer: payloads.
 
 Entries, and what goes with them in a commit, are packed by `seal_progress`, before they are sent for the first time:
 what is sent again must be the same bytes, and observers are shown what lies in the store. Journals are unpacked by who
 reads them (`Payloads.decode_events`), for it matters who: who moves a run must be able to read all of it, who looks at
-it need not. What always holds: messages that hold nothing of a user's are in the clear, so that a run can be cancelled
-and set aside by a process without keys.
+it need not. So are definitions of versions (`open_definition`). What always holds: messages that hold nothing of a
+user's are in the clear, so that a run can be cancelled and set aside by a process without keys.
 """
 
 from __future__ import annotations
@@ -17,9 +17,11 @@ import msgspec
 
 from outlast.core.events import decode_events
 from outlast.errors import KeyNotFound, PayloadDamaged, PayloadUnreadable
+from outlast.payloads.sealing import describe_unreadable
 from outlast.stores.store import ALL_WAITS, LOST_MESSAGE, REOPENING, TASK_MESSAGE
 
 if TYPE_CHECKING:
+    from outlast.payloads.sealed import Sealed
     from outlast.payloads.sealing import Payloads
     from outlast.stores.store import (
         ClaimedTask,
@@ -33,11 +35,12 @@ if TYPE_CHECKING:
         Store,
         TaskOutcome,
         TaskRow,
+        VersionRow,
         WaitQuery,
         WaitRow,
     )
 
-__all__ = ["UNREADABLE", "problems_of", "seal_progress", "with_payloads"]
+__all__ = ["UNREADABLE", "open_definition", "problems_of", "seal_progress", "show_definition", "with_payloads"]
 
 CLEAR = frozenset({"cancel", "resume", *REOPENING, LOST_MESSAGE})
 """Kinds of message that hold nothing of a user's."""
@@ -56,6 +59,19 @@ def problems_of(inbox: Inbox) -> list[PayloadUnreadable]:
     told = (message.payload for message in inbox.messages if message.kind == UNREADABLE)
     read = (msgspec.json.decode(payload, type=tuple[bool, list[str]]) for payload in told)
     return [(KeyNotFound if lacks_key else PayloadDamaged)(*fields) for lacks_key, fields in read]
+
+
+def open_definition(row: VersionRow, payloads: Payloads) -> bytes:
+    """What a version is made from. Raises PayloadUnreadable."""
+    return payloads.open(row.workflow, row.definition, _of_version(row.version)) if row.definition else b""
+
+
+def show_definition(row: VersionRow, payloads: Payloads) -> bytes | Sealed:
+    """The same for who only looks at it."""
+    try:
+        return open_definition(row, payloads)
+    except PayloadUnreadable as error:
+        return describe_unreadable(row.definition, error)
 
 
 def seal_progress(progress: Progress, payloads: Payloads) -> Progress:
@@ -177,6 +193,16 @@ class _SealedStore:
         ]
         return await self._store.complete_tasks(worker_id, sealed)
 
+    async def save_versions(self, rows: Sequence[VersionRow]) -> int:
+        seal = self._payloads.seal
+        sealed = [
+            msgspec.structs.replace(row, definition=seal(row.workflow, row.definition, _of_version(row.version)))
+            if row.definition
+            else row
+            for row in rows
+        ]
+        return await self._store.save_versions(sealed)
+
 
 def _seal_message(payloads: Payloads, to: str, message: NewMessage) -> NewMessage:
     if message.kind in CLEAR:
@@ -195,6 +221,10 @@ def _of_wait(key: str) -> bytes:
 
 def _of_task(key: str) -> bytes:
     return b"arguments of a task\0" + key.encode()
+
+
+def _of_version(version: str) -> bytes:
+    return b"definition of a version\0" + version.encode()
 
 
 def _of_progress(key: str) -> bytes:

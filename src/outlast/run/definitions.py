@@ -18,6 +18,7 @@ from outlast.core.keys import check_name
 from outlast.engine.versions.keeping import to_row
 from outlast.engine.versions.rehearsing import Rehearsal, rehearse
 from outlast.errors import FunctionNotFound, InvalidDefinition
+from outlast.payloads import show_definition
 from outlast.run.describing import describe_version, describe_workflow
 from outlast.run.options import check_version_status
 from outlast.run.records import VersionInfo, WorkflowInfo
@@ -113,7 +114,7 @@ async def _find(engine: Engine, workflow: str, version: str) -> VersionInfo:
     row = await engine.store.find_version(check_name("workflow", workflow), check_name("version", version))
     if row is None:
         raise FunctionNotFound(f"{workflow} {version}", "version of a workflow")
-    return describe_version(row)
+    return describe_version(row, show_definition(row, engine.payloads) if row.kind == "graph" else b"")
 
 
 async def _decide(engine: Engine, workflow: str, version: str, status: VersionStatus, by: str) -> VersionInfo:

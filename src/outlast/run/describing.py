@@ -243,8 +243,8 @@ def describe_worker(row: WorkerRow, now_us: int) -> WorkerInfo:
     )
 
 
-def describe_version(row: VersionRow) -> VersionInfo:
-    """A version as it is kept; with plan and definition where they were read."""
+def describe_version(row: VersionRow, definition: bytes | Sealed = b"") -> VersionInfo:
+    """A version as it is kept; with its plan, where it was read. `definition` is that of a graph, opened."""
     return VersionInfo(
         workflow=row.workflow,
         version=row.version,
@@ -255,7 +255,7 @@ def describe_version(row: VersionRow) -> VersionInfo:
         decided_at=_instant(row.decided_at),
         decided_by=row.decided_by,
         plan=decode_plan(row.plan) if row.plan else None,
-        definition=msgspec.json.decode(row.definition) if row.definition else None,
+        definition=_plain(definition) if definition else None,
     )
 
 

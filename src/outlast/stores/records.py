@@ -195,7 +195,8 @@ class VersionRow(msgspec.Struct, frozen=True):
     plan: bytes = b""
     """As `outlast.core.plan` writes it; empty where the source could not be read."""
     definition: bytes = b""
-    """Of a graph: what it is made from."""
+    """Of a graph: what it is made from. Of a body: its program, if there is one. It holds values, of the code's globals
+    or of the graph's author, and lies in the store as payloads do."""
     created_at: int = 0
     """`save_versions` sets it."""
     created_by: str = ""

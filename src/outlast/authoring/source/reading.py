@@ -15,6 +15,7 @@ from outlast.authoring.source.snapshots import Snapshot
 from outlast.core.plan.making import read_body
 from outlast.core.plan.plan import Plan
 from outlast.core.plan.reading.meaning import FunctionMeaning
+from outlast.core.program.language import Program
 
 __all__ = ["Reading", "read_workflow"]
 
@@ -24,6 +25,8 @@ class Reading(NamedTuple):
 
     version: str
     plan: Plan | None
+    program: Program | None = None
+    """The body as data; `plan.unclosed` says why there is none."""
     functions: tuple[FunctionMeaning, ...] = ()
     """The functions that were read, the body first."""
 
@@ -39,4 +42,4 @@ def read_workflow(
         read = read_body(name, body, version)
     except RecursionError:  # an expression of a thousand levels
         return Reading(version or fingerprint_code(fn), None)
-    return Reading(read.plan.version, read.plan, read.followed)
+    return Reading(read.plan.version, read.plan, read.program, read.followed)

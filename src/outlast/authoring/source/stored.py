@@ -24,6 +24,8 @@ from outlast.core.program.running import Interpreter
 from outlast.errors import InvalidInput
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from outlast.authoring.context import RunFacts
     from outlast.authoring.module import Module
     from outlast.core.machine import Machine
@@ -44,7 +46,7 @@ class StoredBody:
     async def run_body(self, machine: Machine, facts: RunFacts) -> bytes:
         """The coroutine of a run: gives the output as JSON. Raises whatever the program raises."""
         context = Context(machine, facts, self._home)
-        interpreter = Interpreter(self._program, _World(facts.registry, self._home))
+        interpreter = Interpreter(self._program, _World(facts.registry, self._home, machine.halt))
         try:
             output = await interpreter.run(context, **self._decode(machine.started.input))
         except BaseException as error:
@@ -73,9 +75,14 @@ class StoredBody:
 
 
 class _World:
-    def __init__(self, registry: Module, home: str) -> None:
+    def __init__(self, registry: Module, home: str, halt: Callable[[str], object]) -> None:
         self._registry = registry
         self._home = home
+        self._halt = halt
+
+    def stop(self, reason: str) -> None:
+        """At once: whatever it is that ends the body asks for nothing more."""
+        self._halt(reason)
 
     def step(self, name: str) -> Any:
         """A step that this process knows; of any other a call reports that it is missing."""

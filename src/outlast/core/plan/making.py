@@ -30,6 +30,8 @@ class ReadBody(NamedTuple):
 
     plan: Plan
     """Its version is the fingerprint."""
+    program: Program | None
+    """What a run goes on with when its code is gone; none, where the plan says what is in the way."""
     followed: tuple[FunctionMeaning, ...]
     """The functions that were read, the body first."""
 
@@ -49,10 +51,9 @@ def read_body(workflow: str, body: FunctionMeaning, version: str | None = None) 
         inputs=tuple(parameter.arg for parameter in parameters),
         module=body.scope.module,
         nodes=nodes,
-        program=program,
         unclosed=unclosed,
     )
-    return ReadBody(plan, tuple(reader.followed.values()))
+    return ReadBody(plan, program, tuple(reader.followed.values()))
 
 
 def _compile(body: FunctionMeaning) -> tuple[Program | None, str]:

@@ -13,7 +13,6 @@ from typing import Any
 import msgspec
 
 from outlast.core.plan.nodes import ChildNode, Node
-from outlast.core.program.language import Program
 
 __all__ = [
     "FORMAT",
@@ -108,10 +107,9 @@ class Plan(msgspec.Struct, frozen=True, omit_defaults=True):
     """Of a body. Empty for a graph."""
     flow: Flow | None = None
     """Of a graph; of a body it follows from the nodes."""
-    program: Program | None = None
-    """Of a body: what a run goes on with when its code is gone. None: it says what has no place in one,"""
     unclosed: str = ""
-    """namely this."""
+    """What of a body has no place in a program (`outlast.core.program`), so that no run of it goes on when its code is
+    gone. Empty: there is one."""
     format: int = FORMAT
 
 

@@ -10,7 +10,17 @@ from typing import Any, Final, TypeAlias
 
 import msgspec
 
-__all__ = ["BUILTINS", "CONTEXT", "FIELDS", "KNOWN", "Program", "ProgramFunction", "Tree"]
+__all__ = [
+    "BUILTINS",
+    "CONTEXT",
+    "FIELDS",
+    "KNOWN",
+    "Program",
+    "ProgramFunction",
+    "Tree",
+    "decode_program",
+    "encode_program",
+]
 
 Tree: TypeAlias = dict[str, Any]
 """`{"t": "BinOp", "left": …, "op": "+", "right": …}`"""
@@ -132,3 +142,20 @@ class Program(msgspec.Struct, frozen=True, omit_defaults=True):
     body: Tree
     """A `Function`, whose first parameter is the context."""
     functions: tuple[ProgramFunction, ...] = ()
+
+
+_decode = msgspec.json.Decoder(Program).decode
+_encode = msgspec.json.Encoder().encode
+
+
+def encode_program(program: Program) -> bytes:
+    """As JSON, for the store."""
+    return _encode(program)
+
+
+def decode_program(data: bytes) -> Program | None:
+    """A stored program; None for what is none to this release."""
+    try:
+        return _decode(data)
+    except (msgspec.MsgspecError, RecursionError):
+        return None

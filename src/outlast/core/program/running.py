@@ -31,6 +31,10 @@ class World(Protocol):
         """The workflow of this name. Raises NotInterpretable."""
         ...
 
+    def stop(self, reason: str) -> None:
+        """The program cannot go on: nothing that it asks for on its way out, in a `finally`, counts."""
+        ...
+
     def attribute(self, value: Any, name: str) -> Any:
         """`value.name`, for what only the author's side knows: the context, steps, children; else `get_attribute`."""
         ...
@@ -129,13 +133,17 @@ class Interpreter:
 
     async def block(self, statements: list[Tree], scope: Scope) -> Signal:
         """Statements in a row, until one of them ends it."""
-        for statement in statements:
-            run = self._statements.get(statement["t"])
-            if run is None:
-                raise NotInterpretable(f"a statement of kind {statement['t']!r}")
-            signal = await run(statement, scope)
-            if signal is not None:
-                return signal
+        try:
+            for statement in statements:
+                run = self._statements.get(statement["t"])
+                if run is None:
+                    raise NotInterpretable(f"a statement of kind {statement['t']!r}")
+                signal = await run(statement, scope)
+                if signal is not None:
+                    return signal
+        except NotInterpretable as problem:
+            self.world.stop(str(problem))
+            raise
         return None
 
     async def _expr(self, tree: Tree, scope: Scope) -> Signal:

@@ -7,18 +7,22 @@ once.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from outlast.authoring.graph.stored import load_graph
+from outlast.authoring.source.stored import StoredBody
 from outlast.core.plan.plan import Plan, decode_plan, encode_plan
+from outlast.core.program.language import decode_program
 from outlast.engine.clock import boottime_us
-from outlast.errors import VersionNotActive
+from outlast.errors import InvalidDefinition, PayloadUnreadable, VersionNotActive
+from outlast.payloads import open_definition
 from outlast.stores.store import VersionRow, VersionStatus
 
 if TYPE_CHECKING:
     from outlast.authoring.graph.workflow import GraphWorkflow
     from outlast.authoring.module import Module
     from outlast.authoring.workflow import Workflow
+    from outlast.payloads import Payloads
     from outlast.stores.store import Store
 
 __all__ = ["VersionKeeper", "to_row"]
@@ -29,14 +33,26 @@ _MOST_KNOWN: Final = 200
 """Plans of other deploys that are remembered here."""
 
 
+class Stored(NamedTuple):
+    """What the store has of a version that the code at hand is not."""
+
+    body: StoredBody | GraphWorkflow | None
+    """What its runs can go on with."""
+    problem: str = ""
+    """Why there is nothing, in a sentence without its full stop."""
+    is_known: bool = True
+    """The store has heard of the version."""
+
+
 class VersionKeeper:
     """Keeps and finds versions, for one engine."""
 
-    def __init__(self, store: Store, registry: Module, *, fails_on_conflict: bool = False) -> None:
+    def __init__(self, store: Store, registry: Module, payloads: Payloads, *, fails_on_conflict: bool = False) -> None:
         self.fails_on_conflict = fails_on_conflict
         """A run that neither the code nor its stored plan fits fails, instead of being set aside."""
         self._store = store
         self._registry = registry
+        self._payloads = payloads
         self._kept: set[tuple[str, str]] = set()
         """Those this process knows to be in the store."""
         self._plans: dict[tuple[str, str], Plan] = {}
@@ -82,7 +98,7 @@ class VersionKeeper:
 
     async def find_graph(self, name: str, version: str, *, is_decided: bool = False) -> GraphWorkflow | None:
         """A graph from its stored definition. With `is_decided`, only one that somebody stored and activated: its runs
-        keep it, whatever the code at hand says. Raises InvalidDefinition."""
+        keep it, whatever the code at hand says. Raises InvalidDefinition and PayloadUnreadable."""
         graph = self._graphs.get((name, version))
         if graph is None or is_decided:
             row = await self._store.find_version(name, version)
@@ -93,8 +109,31 @@ class VersionKeeper:
             if graph is None:
                 if len(self._graphs) >= _MOST_KNOWN:
                     self._graphs.pop(next(iter(self._graphs)))
-                graph = self._graphs[name, version] = load_graph(name, row.definition)
+                graph = self._graphs[name, version] = load_graph(name, open_definition(row, self._payloads))
         return graph
+
+    async def find_stored(self, workflow: Workflow[..., Any], version: str) -> Stored:
+        """What a run of an earlier version goes on with where the code at hand does not fit (SPEC V3). Raises
+        StoreError."""
+        row = await self._store.find_version(workflow.name, version)
+        if row is None:
+            return Stored(None, "There is no stored plan of that version", is_known=False)
+        try:
+            definition = open_definition(row, self._payloads)
+            if row.kind == "graph":
+                return Stored(load_graph(row.workflow, definition))
+        except PayloadUnreadable as error:
+            return Stored(None, f"Its stored plan cannot be read here, {error.problem}")
+        except InvalidDefinition:
+            return Stored(None, "Its stored plan cannot be carried out: it is no graph to this release")
+        if not definition:
+            plan = decode_plan(row.plan) if row.plan else None
+            why = "its source could not be read" if plan is None else plan.unclosed
+            return Stored(None, f"Its stored plan cannot be carried out: {why}")
+        program = decode_program(definition)
+        if program is None:
+            return Stored(None, "Its stored plan is none that this release can read")
+        return Stored(StoredBody(row.workflow, program, workflow))
 
     def served(self) -> tuple[str, ...]:
         """The versions of the code at hand, as a worker's row tells them."""

@@ -13,9 +13,7 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from outlast.authoring.source.stored import StoredBody
 from outlast.core.events import Event, RunReopened, RunStarted
-from outlast.core.plan.plan import decode_plan
 from outlast.core.reopening import Reopening, splice
 from outlast.core.replay import Replay
 from outlast.core.states import ENDED, RunStatus
@@ -87,11 +85,10 @@ async def _rehearse_run(engine: Engine, row: RunRow) -> Rehearsal:
         told = msgspec.structs.replace(told, fits=False, **parts)
     else:
         told = msgspec.structs.replace(told, fits=False, problem=difference)
-    kept = None if taken.version == workflow.version else await engine.store.find_version(row.workflow, taken.version)
-    plan = None if kept is None else decode_plan(kept.plan)
-    if plan is not None and plan.program is not None:
-        stored = await _try(engine, StoredBody(row.workflow, plan.program, workflow), raw)
-        told = msgspec.structs.replace(told, plan_fits=stored is None)
+    if taken.version != workflow.version:
+        stored = await engine.versions.find_stored(workflow, taken.version)
+        fits = stored.body is not None and await _try(engine, stored.body, raw) is None
+        told = msgspec.structs.replace(told, plan_fits=fits)
     return told
 
 

@@ -15,16 +15,13 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final, Protocol, TypeAlias
 
 from outlast.authoring.exceptions import encode_error
-from outlast.authoring.graph.stored import load_graph
-from outlast.authoring.source.stored import StoredBody
 from outlast.authoring.workflow import RunFacts, Workflow
 from outlast.core.events import CancelRequested, Event, RunFailed, RunStarted, VersionTaken
 from outlast.core.machine import Body as Runner
 from outlast.core.machine import Machine, Unwinder
-from outlast.core.plan.plan import Plan, decode_plan
 from outlast.core.replay import Replay
 from outlast.engine import books, thinking
-from outlast.errors import BodyStopped, InvalidDefinition, NonDeterminism, VersionConflict, VersionNotFound
+from outlast.errors import BodyStopped, NonDeterminism, VersionConflict, VersionNotFound
 
 if TYPE_CHECKING:
     from outlast.authoring.module import Module
@@ -34,7 +31,6 @@ if TYPE_CHECKING:
     from outlast.engine.hot import HotRun
     from outlast.engine.hotruns import HotRuns
     from outlast.engine.versions.keeping import VersionKeeper
-    from outlast.stores.store import VersionRow
 
 __all__ = ["CONFLICT", "CONFLICTS", "Body", "Server", "build_machine", "find_version", "python_version"]
 
@@ -119,14 +115,13 @@ class Server:
             run.leave(draft, home.deploy)
             self._end(run, draft)
             return False
-        row = await home.store.find_version(workflow.name, taken.version)
+        stored = await self._versions.find_stored(workflow, taken.version)
         if run.is_dropped:
             return False
-        plan = None if row is None or not row.plan else decode_plan(row.plan)
-        stored = _stored_body(row, plan, workflow)
-        if stored is not None:
+        problem = stored.problem
+        if stored.body is not None:
             run.evict()
-            replay = await self._replay(run, stored, events, draft)
+            replay = await self._replay(run, stored.body, events, draft)
             if isinstance(replay, Replay):
                 if taken.source != "plan":
                     draft.events.append(VersionTaken(run.now_us(), taken.version, "plan", home.deploy))
@@ -135,13 +130,8 @@ class Server:
             if replay is None:
                 return False
             problem = _why_not(run.machine, replay)
-        elif row is None:
-            problem = "There is no stored plan of that version"
-        elif plan is None:
-            problem = "Of that version there is no plan that this release can read"
-        else:
-            problem = f"Its stored plan cannot be carried out: {plan.unclosed or 'it is no graph to this release'}"
-        self._set_aside(run, draft, taken.version, workflow.version, difference, problem, is_known=row is not None)
+        known = stored.is_known
+        self._set_aside(run, draft, taken.version, workflow.version, difference, problem, is_known=known)
         return False
 
     # --- replaying ----------------------------------------------------------------------------------------------------
@@ -218,17 +208,17 @@ class Server:
         code = CONFLICT if is_known else VersionNotFound.code
         reason = (
             f"The code (version {found}) does not fit this run (version {recorded}), {difference.at}. {problem}. "
-            f"{_other_python(run)}It goes on when a worker of its version, or of one that fits, comes."
+            f"{_other_python(run)}It goes on when a worker of its version, or of one that fits, comes.\n"
+            f"{_side_by_side(recorded, found, difference)}"
         )
-        detail = _side_by_side(recorded, found, difference)
         is_cancelled = any(isinstance(event, CancelRequested) for event in run.queue)
         if self._versions.fails_on_conflict and not is_cancelled:
             run.evict()
             thinking.record(run, draft)
-            error = VersionConflict(difference.id, recorded, found, f"{reason}\n{detail}")
+            error = VersionConflict(difference.id, recorded, found, reason)
             draft.events.append(RunFailed(encode_error(error)))
         elif not self._stays_aside(run, draft, code):
-            run.suspend(draft, code, reason, detail)
+            run.suspend(draft, code, reason)
         self._end(run, draft)
 
     def _stays_aside(self, run: HotRun, draft: Draft, code: str) -> bool:
@@ -262,16 +252,6 @@ def find_version(events: Sequence[Event]) -> VersionTaken:
         if type(event) is VersionTaken:
             return event
     return VersionTaken(started.at, started.version)
-
-
-def _stored_body(row: VersionRow | None, plan: Plan | None, workflow: Workflow[..., object]) -> Body | None:
-    """What a stored version can go on with: its program, or its graph."""
-    if row is not None and row.kind == "graph" and row.definition:
-        try:
-            return load_graph(row.workflow, row.definition)
-        except InvalidDefinition:
-            return None
-    return None if plan is None or plan.program is None else StoredBody(workflow.name, plan.program, workflow)
 
 
 def _why_not(machine: Machine | None, difference: NonDeterminism) -> str:

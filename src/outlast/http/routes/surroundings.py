@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from importlib.metadata import PackageNotFoundError
 from importlib.metadata import version as installed_version
-from typing import Any
 
-from outlast.core.keys import check_name
 from outlast.errors import FunctionNotFound
 from outlast.http.reach import engine_of
 from outlast.http.route import Call, Nothing
 from outlast.http.shapes import Standing, VersionFilters
-from outlast.run.describing import describe_version, describe_workflow
+from outlast.run.describing import describe_workflow
 from outlast.run.records import QueueInfo, VersionInfo, WorkerInfo, WorkflowInfo
 
 __all__ = [
@@ -46,21 +44,12 @@ async def list_versions(call: Call[VersionFilters, Nothing]) -> list[VersionInfo
 
     Without their plans. A workflow that nobody has ever worked has none.
     """
-    rows = await engine_of(call.app).store.list_versions(_name_of(call), limit=call.query.limit)
-    return [describe_version(row) for row in rows]
+    return await call.app.versions(call.path["name"], limit=call.query.limit)
 
 
 async def get_version(call: Call[Nothing, Nothing]) -> VersionInfo:
-    """One version of a workflow, with its plan."""
-    name, version = _name_of(call), check_name("version", call.path["version"])
-    row = await engine_of(call.app).store.find_version(name, version)
-    if row is None:
-        raise FunctionNotFound(f"{name} {version}", "version of a workflow")
-    return describe_version(row)
-
-
-def _name_of(call: Call[Any, Any]) -> str:
-    return check_name("workflow", call.path["name"])
+    """One version of a workflow, with its plan, and a graph's definition."""
+    return await call.app.get_version(call.path["name"], call.path["version"])
 
 
 async def list_workers(call: Call[Nothing, Nothing]) -> list[WorkerInfo]:
