@@ -1,4 +1,4 @@
-"""`outlast cancel`, `resume`, `retry`, `delete`, `prune` and `migrate`: what they store, and what they refuse."""
+"""`outlast cancel`, `resume`, `retry`, `fork`, `delete`, `prune`, `migrate`: what they store, and what they refuse."""
 
 from __future__ import annotations
 
@@ -121,3 +121,46 @@ def test_a_module_that_is_not_there_changes_nothing(shop: Path, words: list[str]
     assert done.code == 2
     assert "There is no such file" in done.err
     assert status_of("A-18") == "failed"
+
+
+def test_a_fork_goes_on_from_a_step_with_another_result(shop: Path) -> None:
+    """`outlast fork` alone stores the new run, for the next worker; the old one stays as it is."""
+    # SPEC R10
+    done = call("run", "shop.py:fulfil", "--id", "A-19", "--input", '{"id": "A-19", "amount": 3}')
+    assert done.code == 0, done.err
+    forked = steer("fork", "A-19", "--at", "pack", "--result", 'charge="another receipt"', "--id", "A-20", "--json")
+    assert forked.document["forked_from"] == "A-19"
+    assert status_of("A-20") == "queued"
+    joined = call("run", "shop.py:fulfil", "--id", "A-20", "--input", '{"id": "A-19", "amount": 3}', "--json")
+    assert joined.document["output"] == ["another receipt", "parcel of lamp"]
+    assert call("show", "A-19", "--json", *STORE).document["output"] == ["receipt for A-19", "parcel of lamp"]
+
+
+def test_a_fork_is_worked_here_if_asked(shop: Path) -> None:
+    """With `--work` it is shown until it ends, as with `outlast run`; and an id that is taken is refused."""
+    call("run", "shop.py:fulfil", "--id", "A-19", "--input", '{"id": "A-19", "amount": 3}')
+    fork = ("fork", "A-19", "--at", "charge", "--id", "A-20", "--work", "shop.py", "--timeout", "10s")
+    done = call(*fork, "--json")
+    assert (done.code, done.document["output"]) == (0, ["receipt for A-19", "parcel of lamp"])
+    again = call(*fork)
+    assert again.code == 1
+    assert "A-20" in again.err
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "told"),
+    [
+        (["--at", "nothing"], 2, "nothing"),
+        (["--at", "pack", "--result", "charge"], 2, "STEP=JSON"),
+        (["--at", "pack", "--result", "charge=receipt"], 2, "no JSON"),
+        (["--at", "pack", "--result", "pack=1"], 2, "pack"),
+        ([], 2, "--at"),
+    ],
+)
+def test_a_fork_that_cannot_be_is_refused(shop: Path, words: list[str], code: int, told: str) -> None:
+    """Before anything is stored, and with what is wrong."""
+    call("run", "shop.py:fulfil", "--id", "A-19", "--input", '{"id": "A-19", "amount": 3}')
+    done = call("fork", "A-19", *words, *STORE)
+    assert done.code == code, done.err
+    assert told in done.err
+    assert len(steer("runs", "--json").document["runs"]) == 1

@@ -29,6 +29,7 @@ COMMANDS = {
     "export": "journals",
     "import": "journals",
     "retry": "steering",
+    "fork": "steering",
     "cancel": "steering",
     "resume": "steering",
     "waits": "waits.answering",

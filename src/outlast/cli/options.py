@@ -53,7 +53,7 @@ def shared_options(command: F) -> F:
         metavar="URL",
         expose_value=False,
         callback=_set("store"),
-        help="sqlite:///FILE; default: the module's, else $OUTLAST_URL, else sqlite:///outlast.db.",
+        help="sqlite:///FILE or postgresql://HOST/DATABASE; default: the module's, else $OUTLAST_URL, else sqlite:///outlast.db.",
     )(command)
 
 

@@ -1,4 +1,4 @@
-"""Commands that act on runs: `cancel`, `resume`, `retry`, `delete`, `prune`. Layer: cli.
+"""Commands that act on runs: `cancel`, `resume`, `retry`, `fork`, `delete`, `prune`. Layer: cli.
 
 What always holds: when a command says that it is done, what it did is stored, and happens with the next worker that is
 up.
@@ -10,11 +10,13 @@ from collections.abc import Awaitable, Callable
 from typing import Any, TypeVar
 
 import click
+import msgspec
 
 from outlast.app import Outlast
 from outlast.cli import collector
 from outlast.cli.exits import CommandError, ExitCode
 from outlast.cli.hashseed import fix_hash_seed, reexec_option
+from outlast.cli.input import read_input
 from outlast.cli.logs import log_level_option, set_up_logging
 from outlast.cli.options import Settings, read_duration, shared_options
 from outlast.cli.stopping import run_briefly, run_stoppable
@@ -25,7 +27,7 @@ from outlast.core.states import ENDED
 from outlast.errors import RunNotFailed
 from outlast.run import Run
 
-__all__ = ["cancel", "delete", "on_run", "prune", "resume", "retry"]
+__all__ = ["cancel", "delete", "fork", "on_run", "prune", "resume", "retry"]
 
 T = TypeVar("T")
 
@@ -81,31 +83,49 @@ def resume(settings: Settings, /, run_id: str, reason: str | None) -> ExitCode:
     return ExitCode.COMPLETED
 
 
+def _working_options(command: Callable[..., ExitCode]) -> Callable[..., ExitCode]:
+    """What a command takes that lets a run go on, and may work it here."""
+    work = click.option(
+        "--work",
+        "target",
+        metavar="MODULE",
+        help="Work it here, with this code, as `outlast run` does; also one that goes on already.",
+    )
+    timeout = click.option(
+        "--timeout", type=read_duration, metavar="DURATION", help="With --work: leave the run after this long (exit 4)."
+    )
+    return work(timeout(log_level_option(reexec_option(command))))
+
+
+def _work_here(
+    settings: Settings, target: str, begin: Callable[[Outlast], Awaitable[Run[Any]]], working: dict[str, Any]
+) -> ExitCode:
+    """Let a run go on by `begin`, and work it in this process with the code of `target`."""
+    fix_hash_seed(settings, no_reexec=working["no_reexec"])
+    output = settings.output()
+    with output.reserved():
+        app = app_on(load_app(target), settings.store)
+        existing_store(app.url)
+        set_up_logging(working["log_level"], default="warning", is_viewed=not output.as_json)
+        collector.settle(settings)
+        go_on = command_line("worker", target, url=app.url)
+        watch = Watch(
+            app=app,
+            output=output,
+            begin=lambda: begin(app),
+            timeout=working["timeout"],
+            grace="3s",
+            go_on=lambda _id: go_on,
+        )
+        return run_stoppable(lambda stopping: work_run(watch, stopping))
+
+
 @click.command()
 @click.argument("run_id", metavar="RUN")
-@click.option(
-    "--work",
-    "target",
-    metavar="MODULE",
-    help="Work it here, with this code, as `outlast run` does; also one that goes on already.",
-)
-@click.option(
-    "--timeout", type=read_duration, metavar="DURATION", help="With --work: leave the run after this long (exit 4)."
-)
-@log_level_option
-@reexec_option
+@_working_options
 @shared_options
 @click.pass_obj
-def retry(
-    settings: Settings,
-    /,
-    run_id: str,
-    *,
-    target: str | None,
-    timeout: str | None,
-    log_level: str | None,
-    no_reexec: bool,
-) -> ExitCode:
+def retry(settings: Settings, /, run_id: str, *, target: str | None, **working: Any) -> ExitCode:
     """Let a failed RUN go on from what failed, with a fresh budget of attempts. What succeeded stays."""
     if target is None:
         output = settings.output()
@@ -114,27 +134,72 @@ def retry(
         output.emit({"id": run_id, "retried": True})
         output.say(f"Run {run_id} goes on with the next worker that is up.")
         return ExitCode.COMPLETED
-    fix_hash_seed(settings, no_reexec=no_reexec)
+
+    async def begin(app: Outlast) -> Run[Any]:
+        run = await app.get_run(run_id)
+        try:
+            await run.retry()
+        except RunNotFailed:
+            if (await run.status()).status in ENDED:
+                raise
+            # retried before, and nobody has worked it: join it
+        return run
+
+    return _work_here(settings, target, begin, working)
+
+
+@click.command()
+@click.argument("run_id", metavar="RUN")
+@click.option("--at", "step", metavar="STEP", required=True, help="The key of the first step that is to run again.")
+@click.option(
+    "--result",
+    "results",
+    metavar="STEP=JSON",
+    multiple=True,
+    help="What a step before it is to have given instead; as often as wanted. JSON may be @FILE, or - for standard "
+    "input.",
+)
+@click.option("--id", "new_id", help="The new run's name; else one is made.")
+@_working_options
+@shared_options
+@click.pass_obj
+def fork(
+    settings: Settings,
+    /,
+    run_id: str,
+    *,
+    step: str,
+    results: tuple[str, ...],
+    new_id: str | None,
+    target: str | None,
+    **working: Any,
+) -> ExitCode:
+    """Start a new run from a copy of RUN's journal before a step, with the code at hand. RUN goes on as it is."""
+    replaced = dict(_read_result(given) for given in results)
+
+    async def begin(app: Outlast) -> Run[Any]:
+        return await (await app.get_run(run_id)).fork(at=step, results=replaced, id=new_id)
+
+    if target is not None:
+        return _work_here(settings, target, begin, working)
     output = settings.output()
-    with output.reserved():
-        app = app_on(load_app(target), settings.store)
-        existing_store(app.url)
-        set_up_logging(log_level, default="warning", is_viewed=not output.as_json)
-        collector.settle(settings)
+    app = existing_store(settings.store)
+    new = on_run(app, run_id, lambda run: run.fork(at=step, results=replaced, id=new_id))
+    output.emit({"id": new.id, "uid": new.uid, "forked_from": run_id})
+    output.say(f"Run {new.id} is a fork of {run_id}, and goes on with the next worker that is up.")
+    return ExitCode.COMPLETED
 
-        async def begin() -> Run[Any]:
-            run = await app.get_run(run_id)
-            try:
-                await run.retry()
-            except RunNotFailed:
-                if (await run.status()).status in ENDED:
-                    raise
-                # retried before, and nobody has worked it: join it
-            return run
 
-        go_on = command_line("worker", target, url=app.url)
-        watch = Watch(app=app, output=output, begin=begin, timeout=timeout, grace="3s", go_on=lambda _id: go_on)
-        return run_stoppable(lambda stopping: work_run(watch, stopping))
+def _read_result(given: str) -> tuple[str, object]:
+    """A step's key and its value, of STEP=JSON."""
+    key, equals, value = given.partition("=")
+    if not equals or not key:
+        raise CommandError("WRONG_RESULT", "A result is STEP=JSON", given, "Say --result charge=30.", ExitCode.USAGE)
+    try:
+        return key, msgspec.json.decode(read_input(value))
+    except msgspec.DecodeError as error:
+        todo = "Give JSON itself, @FILE, or - for standard input; text stands in double quotes."
+        raise CommandError("WRONG_RESULT", f"The result is no JSON, {error}", given, todo, ExitCode.USAGE) from None
 
 
 @click.command()

@@ -42,7 +42,13 @@ def choose_shared_url(given: str | None) -> str:
     url = choose_url(given)
     if url.partition("://")[0].lower() == "memory":
         problem = "A store in memory is seen by its own process alone"
-        raise CommandError("STORE_NOT_FOUND", problem, url, "Name a file: --store sqlite:///FILE.", ExitCode.USAGE)
+        raise CommandError(
+            "STORE_NOT_FOUND",
+            problem,
+            url,
+            "Name a file, --store sqlite:///FILE, or a database: --store postgresql://HOST/DATABASE.",
+            ExitCode.USAGE,
+        )
     return url
 
 
