@@ -6,12 +6,14 @@ Settings of pytest itself (markers, the limit of 60 s, warnings as errors) are i
 from __future__ import annotations
 
 import os
+from collections.abc import AsyncIterator
 from pathlib import Path
 
 import hypothesis
 import pytest
 
 from tests import postgres_schemas
+from tests.homes import STORES
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -25,6 +27,16 @@ hypothesis.settings.load_profile("ci" if os.environ.get("CI") else "desk")
 def pytest_sessionfinish() -> None:
     """Leave nothing behind in the database for tests."""
     postgres_schemas.drop_schemas()
+
+
+@pytest.fixture(params=STORES)
+async def url(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[str]:
+    """Of an empty store of the test's own, on which several apps can be. `tests.homes` says of which kinds."""
+    if request.param == "postgres":
+        yield postgres_schemas.shared_url()
+        await postgres_schemas.empty_schema()
+    else:
+        yield f"memory://{tmp_path}" if request.param == "memory" else f"sqlite:///{tmp_path}/store.db"
 
 
 @pytest.fixture(scope="session")

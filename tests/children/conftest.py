@@ -1,4 +1,4 @@
-"""An app on each store that needs nothing installed, a diary of what its steps did, and a worker of concurrency one."""
+"""An app on each store, a diary of what its steps did, and a worker of concurrency one."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from outlast import Outlast
 from tests.children.shop import Shop
 
 
-@pytest.fixture(params=["memory", "sqlite"])
-def app(request, tmp_path):
+@pytest.fixture
+def app(url: str) -> Outlast:
     """An app, closed."""
-    return Outlast("memory://" if request.param == "memory" else f"sqlite:///{tmp_path}/app.db")
+    return Outlast(url)
 
 
 @pytest.fixture

@@ -8,6 +8,7 @@ import pytest
 
 from outlast import Context, InvalidInput, Outlast, RunCancelled, RunFailed
 from outlast.core.keys import child_uid
+from tests.homes import everywhere
 
 
 async def until(condition, what: str):
@@ -25,6 +26,7 @@ def has_status(app: Outlast, id: str, status: str = "running"):
 
 
 # SPEC C1, C2
+@everywhere
 async def test_a_body_runs_another_workflow_as_its_child(app: Outlast):
     """Awaited in a body a workflow is a run of its own, whose output is the call's result; a second call is another."""
 
@@ -52,6 +54,7 @@ async def test_a_body_runs_another_workflow_as_its_child(app: Outlast):
 
 
 # SPEC C5
+@everywhere
 async def test_ten_nested_children_need_one_place(app: Outlast):
     """Waiting for a child occupies nothing: any depth completes with a concurrency of one and one run in memory."""
 
@@ -69,6 +72,7 @@ async def test_ten_nested_children_need_one_place(app: Outlast):
 
 
 # SPEC C3
+@everywhere
 async def test_a_childs_error_is_its_parents(app: Outlast):
     """What a child fails with is raised where its parent waits, and can be caught there; uncaught, it is the run's."""
 
@@ -120,6 +124,7 @@ async def test_a_child_that_was_cancelled_ends_so_for_its_parent(app: Outlast):
 
 
 # SPEC C1
+@everywhere
 async def test_a_child_whose_id_is_taken_fails_its_step_alone(app: Outlast):
     """An id that another run holds is an error at the call, which the body may catch."""
 
@@ -161,6 +166,7 @@ async def test_input_that_a_child_does_not_take_is_an_error_at_the_call(app: Out
 
 
 # SPEC C4
+@everywhere
 @pytest.mark.parametrize(("close", "status"), [("cancel", "cancelled"), ("abandon", "running")])
 async def test_on_parent_close(app: Outlast, close, status):
     """A child that its parent did not wait for is cancelled with the parent's end, or left to itself."""
@@ -186,6 +192,7 @@ async def test_on_parent_close(app: Outlast, close, status):
 
 
 # SPEC X1
+@everywhere
 async def test_a_cancel_reaches_children_first(app: Outlast, diary):
     """Children clean up and end before the parent's body gets the cancel."""
 
@@ -217,6 +224,7 @@ async def test_a_cancel_reaches_children_first(app: Outlast, diary):
         assert {row.status for row in (await app.runs()).runs} == {"cancelled"}
 
 
+@everywhere
 async def test_giving_a_child_up_cancels_it(app: Outlast):
     """A time limit around a child's call cancels the child."""
 
@@ -240,6 +248,7 @@ async def test_giving_a_child_up_cancels_it(app: Outlast):
 
 
 # SPEC R10
+@everywhere
 async def test_a_failed_child_is_retried_with_its_parent(app: Outlast, diary):
     """What succeeded in either stays; the child goes on from its own failure, as the same run."""
 
@@ -274,6 +283,7 @@ async def test_a_failed_child_is_retried_with_its_parent(app: Outlast, diary):
         assert len((await app.runs()).runs) == 2
 
 
+@everywhere
 async def test_a_child_on_a_queue_waits_for_its_workers(app: Outlast):
     """A child may be sent to the workers of another queue."""
 
@@ -292,6 +302,7 @@ async def test_a_child_on_a_queue_waits_for_its_workers(app: Outlast):
 
 
 # SPEC R10
+@everywhere
 @pytest.mark.parametrize("ends", ["cancelled", "completed"])
 async def test_children_in_flight_go_on_with_a_retry_of_their_parent(app: Outlast, diary, ends):
     """One that was cancelled when its parent failed goes on from before that; one that completed all the same has its
@@ -348,6 +359,7 @@ async def test_children_in_flight_go_on_with_a_retry_of_their_parent(app: Outlas
 
 
 # SPEC R4
+@everywhere
 async def test_a_child_has_a_deadline_of_its_own(app: Outlast):
     """`timeout=` cancels the child when it has passed; its parent hears of a cancel, and may go on."""
 

@@ -9,9 +9,11 @@ import pytest
 
 from outlast import Context, InvalidDefinition, Outlast, RunCancelled, current_step
 from tests.children.shop import Shop, fails
+from tests.homes import everywhere
 
 
 # SPEC X2, X3
+@everywhere
 async def test_a_failed_run_is_undone_in_reverse(app: Outlast, shop: Shop, diary):
     """Each success is compensated once, last first, with the step's arguments and its result; the error stays."""
 
@@ -170,6 +172,7 @@ async def test_a_compensation_given_for_one_call(app: Outlast, diary):
 
 
 # SPEC X2
+@everywhere
 async def test_a_compensation_that_fails_for_good(app: Outlast, diary):
     """It has retries of its own; when they are used up the others still run, and the end names what is left."""
 
@@ -207,6 +210,7 @@ async def test_a_compensation_that_fails_for_good(app: Outlast, diary):
 
 
 # SPEC X1
+@everywhere
 async def test_a_cancelled_run_is_undone(app: Outlast, shop: Shop, diary):
     """The body cleans up first; then what it did is undone, what the clean-up did too; the run is compensated, and
     whoever waits is told of the cancel."""
@@ -232,6 +236,7 @@ async def test_a_cancelled_run_is_undone(app: Outlast, shop: Shop, diary):
 
 
 # SPEC X8
+@everywhere
 async def test_a_cancel_by_force_skips_the_body_alone(app: Outlast, shop: Shop, diary):
     """The body gets no say; what it did is undone all the same."""
 
@@ -255,6 +260,7 @@ async def test_a_cancel_by_force_skips_the_body_alone(app: Outlast, shop: Shop, 
 
 
 # SPEC X3, X8
+@everywhere
 async def test_steps_in_flight_are_waited_for_and_undone(app: Outlast, diary):
     """A thread that cannot be stopped succeeds after its run was given up: its effect is undone too."""
     began, gate = threading.Event(), threading.Event()

@@ -7,9 +7,11 @@ import asyncio
 import pytest
 
 from outlast import Context, InvalidSetting, Outlast, RunExists, RunFailed
+from tests.homes import everywhere
 
 
 # SPEC R10
+@everywhere
 async def test_a_fork_goes_on_from_before_a_step(app: Outlast, diary):
     """What came before the step is not run again; from there on all runs, and both runs end for themselves."""
 
@@ -70,6 +72,7 @@ async def test_a_failed_run_is_forked_with_other_code(app: Outlast, diary):
         assert diary == ["good"] * 3
 
 
+@everywhere
 async def test_what_was_open_begins_anew_in_a_fork(app: Outlast, diary):
     """A step and a child that had no outcome when the copy was made are the new run's own."""
     gate = asyncio.Event()

@@ -6,9 +6,11 @@ import asyncio
 
 from outlast import Context, Outlast
 from tests.children.shop import Shop, fails
+from tests.homes import everywhere
 
 
 # SPEC X5
+@everywhere
 async def test_a_completed_child_undoes_itself_when_its_parent_is_undone(app: Outlast, shop: Shop, diary):
     """In its place in the order; grandchildren too; a child without anything to undo is left alone."""
 
@@ -41,6 +43,7 @@ async def test_a_completed_child_undoes_itself_when_its_parent_is_undone(app: Ou
 
 
 # SPEC X4
+@everywhere
 async def test_an_unwind_outlives_its_worker(app: Outlast, shop: Shop, diary, tmp_path):
     """A worker that leaves in the middle of an unwind hands it back; the next one goes on where it was."""
     is_gone = asyncio.Event()

@@ -131,6 +131,9 @@ QUICK = {
     "marked-dead-and-not-reaped",
     "task-completed-and-not-told",
     "sent-and-not-told",
+    "mail-read",
+    "parent-not-told",
+    "undone-not-submitted",
 }
 """Points at the store, which are tried on PostgreSQL too each time; the others there are for long tests."""
 
@@ -138,7 +141,11 @@ QUICK = {
 @pytest.mark.parametrize("backend", ["postgres"])
 @pytest.mark.parametrize(
     "point",
-    [pytest.param(f"{name}:1", marks=() if name in QUICK else pytest.mark.soak) for name in ON_POSTGRES],
+    [
+        pytest.param(f"{name}:{count}", marks=() if name in QUICK and count == 1 else pytest.mark.soak)
+        for name in ON_POSTGRES
+        for count in (1, *LATER.get(name, ()))
+    ],
     ids=lambda point: point,
 )
 async def test_killed_on_postgres_at(world: World, point: str) -> None:

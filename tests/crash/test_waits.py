@@ -27,6 +27,8 @@ POINTS = (
     "parked-and-not-told",
     "behind-replay",
 )
+QUICK = ("committed-and-not-told", 1)
+"""What is tried on PostgreSQL too each time; the others there are for long tests."""
 
 
 async def _answer_until_ended(world: World, app: Outlast) -> None:
@@ -71,6 +73,20 @@ async def _dies(victim: Proc, answering: asyncio.Task[None]) -> bool:
 async def test_killed_while_people_answer(world: World, point: str) -> None:
     """Each answer counts once, of two decisions one is accepted, and the run goes on to its end."""
     assert await _kill_and_answer(world, point) or point.endswith(":4")
+
+
+@pytest.mark.parametrize("backend", ["postgres"])
+@pytest.mark.parametrize(
+    "point",
+    [
+        pytest.param(f"{name}:{count}", marks=() if (name, count) == QUICK else pytest.mark.soak)
+        for name in POINTS
+        for count in (1, 4)
+    ],
+)
+async def test_killed_on_postgres_while_people_answer(world: World, point: str) -> None:
+    """The same where the store is a server."""
+    await test_killed_while_people_answer(world, point)
 
 
 @pytest.mark.soak

@@ -7,14 +7,11 @@ import pytest
 from outlast.engine import hotruns
 from tests.waits.place import Place
 
-STORES = ("memory", "sqlite")
-"""More stores go here: a test gets their URL, and makes apps on it."""
 
-
-@pytest.fixture(params=STORES)
-def place(request, tmp_path) -> Place:
+@pytest.fixture
+def place(url: str) -> Place:
     """A store of the test's own, that several apps of it can be on."""
-    return Place(f"memory://{tmp_path}" if request.param == "memory" else f"sqlite:///{tmp_path}/store.db")
+    return Place(url)
 
 
 @pytest.fixture

@@ -13,6 +13,7 @@ from outlast.core.events import Event, decode_events
 from outlast.core.fold import fold
 from outlast.stores.memory import MemoryStore
 from outlast.stores.sqlite import SqliteStore
+from tests.postgres_schemas import move_clock, run_apart
 
 PATIENCE_S = 20
 
@@ -36,7 +37,10 @@ class Place:
         return time.time_ns() // 1000 + self.ahead_us
 
     def pass_time(self, seconds: float) -> None:
-        self.ahead_us += round(seconds * 1e6)
+        us = round(seconds * 1e6)
+        self.ahead_us += us
+        if self.url.startswith("postgres"):
+            run_apart(move_clock(us))
 
     def make_app(self, **options: Any) -> Outlast:
         """An app with the workflows below. Others on the same place know the same."""

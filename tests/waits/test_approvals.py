@@ -20,6 +20,7 @@ from outlast import (
     User,
 )
 from outlast.core.events import DecisionJudged, DecisionMade
+from tests.homes import everywhere
 from tests.waits.place import Decision, Place, journal_of, parked, same_as_row, until, waits_on
 
 YES, NO = {"ok": True}, {"ok": False}
@@ -27,6 +28,7 @@ BOB, EVE = User("bob", ["ship"]), User("eve")
 
 
 # SPEC W4, W5, R1
+@everywhere
 async def test_a_decision_is_answered_once_the_run_has_judged_it(app: Outlast, parks_at_once) -> None:
     """The body gets value, who and when, and so does who decided; until then the run is suspended."""
     found: list[Decided[Decision]] = []
@@ -116,6 +118,7 @@ async def test_who_comes_too_late_is_told_as_what_it_was_decided_and_by_whom(app
 
 
 # SPEC W4
+@everywhere
 async def test_of_two_at_the_same_instant_one_is_accepted(place: Place) -> None:
     """From two apps that share nothing but the store; the other is told who was."""
     works, left, right = place.make_app(), place.make_app(), place.make_app()
@@ -136,6 +139,7 @@ async def test_of_two_at_the_same_instant_one_is_accepted(place: Place) -> None:
 
 
 # SPEC W4
+@everywhere
 async def test_a_decision_may_come_before_the_gate(place: Place) -> None:
     """It is recorded, and judged when the body comes to ask; the same key asks about the same attempt."""
     async with place.make_app() as asks:
@@ -188,6 +192,7 @@ async def test_an_approval_expires(app: Outlast) -> None:
 
 
 # SPEC W4
+@everywhere
 @pytest.mark.parametrize(("decided_after_s", "found"), [(59, [True, "bob"]), (61, ["expired"])])
 async def test_expiry_is_decided_from_the_recorded_deadline(place: Place, decided_after_s: int, found: list) -> None:
     """Nobody worked: a decision that the store took before the deadline wins, one after it is told that it is too late,
@@ -254,6 +259,7 @@ async def _waits_for(run, key: str) -> bool:
 
 
 # SPEC W4
+@everywhere
 async def test_a_run_that_ends_without_judging_settles_what_was_sent(app: Outlast) -> None:
     """Whoever waits for the verdict on an approval that never opened hears when the run has ended."""
     run = await app.start("gated", ["look"])

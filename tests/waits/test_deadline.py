@@ -8,6 +8,7 @@ import pytest
 
 from outlast import InvalidDuration, Outlast, RunCancelled, RunFailed
 from outlast.core.events import StepStarted
+from tests.homes import everywhere
 from tests.waits.place import Place, journal_of, note_of, parked, until, waits_on
 
 
@@ -35,6 +36,7 @@ async def test_a_run_past_its_deadline_is_cancelled(app: Outlast) -> None:
 
 
 # SPEC R4, L11
+@everywhere
 @pytest.mark.parametrize("where", ["asleep", "at a gate", "set aside", "not started", "delayed"])
 async def test_a_deadline_survives_everything(place: Place, where: str) -> None:
     """Nobody worked when it passed: it is found when somebody does, whatever the run was doing."""
@@ -77,6 +79,7 @@ async def test_a_deadline_survives_everything(place: Place, where: str) -> None:
 
 
 # SPEC R4
+@everywhere
 async def test_a_parked_run_is_due_at_its_deadline(app: Outlast, parks_at_once) -> None:
     """Its row says so, and a worker that is up finds it then."""
     run = await app.start("gated", ["look"], timeout=0.5)

@@ -10,10 +10,12 @@ from outlast import Outlast, RunCancelled, RunEnded, WaitNotFound
 from outlast.core.events import GateOpened, WaitStarted
 from outlast.engine.ids import new_uid
 from outlast.engine.messages.waits import RESUME_MESSAGE
+from tests.homes import everywhere
 from tests.waits.place import Place, journal_of, note_of, parked, same_as_row, until, waits_on
 
 
 # SPEC W2, R1
+@everywhere
 async def test_a_gate_opens_when_its_reason_is_resumed(app: Outlast, parks_at_once) -> None:
     """Until then the run is suspended, in its row as well once it is parked; then it is running."""
     gate = note_of(app)
@@ -173,6 +175,7 @@ async def test_a_gate_that_the_body_gives_up_is_closed(app: Outlast) -> None:
 
 
 # SPEC W1, F22
+@everywhere
 @pytest.mark.parametrize(("resumed_after_s", "found"), [(30, "open"), (90, "late")])
 async def test_a_resume_counts_when_it_was_sent(place: Place, resumed_after_s: int, found: str) -> None:
     """Nobody worked when it was resumed, and when the body's own timeout was due: which came first decides."""
@@ -201,6 +204,7 @@ async def test_a_resume_counts_when_it_was_sent(place: Place, resumed_after_s: i
 
 
 # SPEC R10
+@everywhere
 async def test_a_retried_run_shows_its_open_waits_again(app: Outlast) -> None:
     """Its rows of waits went when it failed; one that had been opened before is not asked for again."""
     attempts = []

@@ -8,10 +8,12 @@ from typing import Any
 import pytest
 
 from outlast import InvalidSetting, Outlast
+from tests.homes import everywhere
 from tests.waits.place import Place, waits_on
 
 
 # SPEC W6
+@everywhere
 async def test_open_waits_are_listed_across_runs(app: Outlast) -> None:
     """Who waits for what, since when, until when; the longest first; what was answered is gone."""
     first = await app.start("shipped", 3600.0, "not-initiator", "ship", user="ada", id="A-1")

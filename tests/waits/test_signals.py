@@ -12,6 +12,7 @@ from outlast.core.events import SignalReceived
 from outlast.engine.mail import MOST_BYTES
 from outlast.engine.versions.serving import Server
 from outlast.stores.records import INBOX_LIMIT
+from tests.homes import everywhere
 from tests.waits.place import Place, journal_of, parked, same_as_row, waits_on
 
 
@@ -28,6 +29,7 @@ async def test_a_signal_reaches_the_body_that_waits(app: Outlast) -> None:
 
 
 # SPEC W3
+@everywhere
 async def test_signals_sent_before_the_run_begins_are_kept_in_order(place: Place) -> None:
     """Whoever sends need not wait for anybody."""
     asks = place.make_app()
@@ -40,6 +42,7 @@ async def test_signals_sent_before_the_run_begins_are_kept_in_order(place: Place
 
 
 # SPEC W3, W7
+@everywhere
 async def test_a_signal_wakes_a_parked_run(app: Outlast, parks_at_once) -> None:
     """A run that waits holds a row and nothing else; what it is shown to wait for, its row says too."""
     run = await app.start("paid", 2)
@@ -52,6 +55,7 @@ async def test_a_signal_wakes_a_parked_run(app: Outlast, parks_at_once) -> None:
 
 
 # SPEC W3
+@everywhere
 async def test_one_key_counts_once(app: Outlast) -> None:
     """However often it is sent, also after it was delivered; another name or key is another signal."""
     run = await app.start("paid", 3)
@@ -88,6 +92,7 @@ async def test_a_wait_for_a_signal_ends_when_its_time_is_up(app: Outlast) -> Non
 
 
 # SPEC W3, L11
+@everywhere
 @pytest.mark.parametrize(("sent_after_s", "found"), [(30, 5), (90, "late")])
 async def test_a_signal_sent_in_time_counts_however_late_it_is_read(place: Place, sent_after_s, found) -> None:
     """Nobody worked when it was sent, and when the time was up: which came first decides."""
@@ -103,6 +108,7 @@ async def test_a_signal_sent_in_time_counts_however_late_it_is_read(place: Place
 
 
 # SPEC W3
+@everywhere
 @pytest.mark.parametrize("moment", ["before the journal is read", "before the inbox is read", "before the replay"])
 async def test_a_signal_that_comes_while_the_run_wakes_is_delivered_once(
     app: Outlast, parks_at_once, monkeypatch, moment: str
@@ -110,12 +116,12 @@ async def test_a_signal_that_comes_while_the_run_wakes_is_delivered_once(
     """Whatever of the load it falls into, it is read by it or after it."""
     run = await app.start("paid", 3)
     await parked(app, run)
-    store, sent = app._here("a test").store, asyncio.Event()
+    store, sent, turns = app._here("a test").store, asyncio.Event(), iter((2,))
 
     async def send() -> None:
-        if not sent.is_set():
+        for value in turns:
+            await run.signal("paid", value)
             sent.set()
-            await run.signal("paid", 2)
 
     read_journal, read_inbox, replay = store.read_journal, store.read_inbox, Server._replay
 
@@ -144,24 +150,28 @@ async def test_a_signal_that_comes_while_the_run_wakes_is_delivered_once(
 
 
 # SPEC W3
+@everywhere
 @pytest.mark.parametrize("moment", ["before the park lands", "when the park has landed"])
 async def test_a_signal_that_crosses_a_park_is_delivered_once(
     app: Outlast, parks_at_once, monkeypatch, moment: str
 ) -> None:
     """One of the two sees the other (DESIGN §3)."""
     run = await app.start("paid", 2)
-    store, sent = app._store, asyncio.Event()
+    store, sent, turns = app._store, asyncio.Event(), iter((1,))
     commit = store.commit
+
+    async def send() -> None:
+        for value in turns:
+            await run.signal("paid", value)
+            sent.set()
 
     async def committing(worker, batch):
         is_park = any(progress.uid == run.uid and progress.seq < 0 for progress in batch)
-        if is_park and not sent.is_set() and moment == "before the park lands":
-            sent.set()
-            await run.signal("paid", 1)
+        if is_park and moment == "before the park lands":
+            await send()
         outcomes = await commit(worker, batch)
-        if is_park and not sent.is_set():
-            sent.set()
-            await run.signal("paid", 1)
+        if is_park:
+            await send()
         return outcomes
 
     monkeypatch.setattr(store, "commit", committing)
