@@ -9,6 +9,7 @@ ARGS ?=
 VENV := .venv
 PY := $(VENV)/bin/python
 READY := $(VENV)/.ready
+PEERS := .venv-peers
 PIP := $(PY) -m pip -qq --disable-pip-version-check
 LOCK := uv pip compile pyproject.toml --quiet --system-certs --universal --python-version 3.11 --generate-hashes \
 	--no-emit-index-url --no-header --no-annotate
@@ -20,7 +21,7 @@ LOCK := uv pip compile pyproject.toml --quiet --system-certs --universal --pytho
 .PHONY: help setup pythons demo check format test test-fast soak chaos bench build lock clean
 
 help: ## this list
-	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 demo: $(READY) ## a workflow that is killed, and goes on: the idea in a minute
 	@$(PY) examples/demo/run.py
@@ -47,6 +48,9 @@ chaos: $(READY) ## workers killed, frozen and cut off on PostgreSQL for ten minu
 bench: $(READY) ## steps per second and latencies on this machine
 	@$(PY) benchmarks/run.py $(ARGS)
 
+bench-peers: $(READY) $(PEERS)/.ready ## the same beside DBOS and Absurd, on the same PostgreSQL and SQLite
+	@$(PY) benchmarks/peers/run.py $(ARGS)
+
 build: $(READY) ## the wheel, into dist/
 	@$(PIP) wheel --no-deps --no-build-isolation --wheel-dir dist .
 	@ls dist/outlast-*.whl
@@ -60,9 +64,10 @@ lock: $(READY) ## pin requirements/*.lock anew, at the newest versions that pypr
 	@$(PIP) install "uv>=0.13"
 	@$(PY) -m $(LOCK) --upgrade --output-file requirements/dev.lock --extra all --group dev
 	@$(PY) -m $(LOCK) --constraint requirements/dev.lock --output-file requirements/run.lock
+	@$(PY) -m $(subst pyproject.toml,requirements/peers.in,$(LOCK)) --upgrade --output-file requirements/peers.lock
 
 clean: ## remove all that was made here, .venv too
-	@rm -rf $(VENV) $(VENV)-3.* .demo .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache build dist
+	@rm -rf $(VENV) $(VENV)-3.* $(PEERS) .demo .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache build dist
 	@find . -name .git -prune -o -type d -name __pycache__ -prune -exec rm -rf {} +
 
 # A .venv that runs is kept, so that this is quick; one that does not, or is too old, is made anew.
@@ -75,4 +80,11 @@ $(READY): requirements/dev.lock pyproject.toml
 	fi
 	@$(PIP) install --require-hashes -r requirements/dev.lock
 	@$(PIP) install --no-deps --no-build-isolation --editable .
+	@touch $@
+
+# What outlast is measured beside, away from all that it needs itself.
+$(PEERS)/.ready: requirements/peers.lock | $(READY)
+	@echo "Setting up $(PEERS)"
+	@rm -rf $(PEERS) && $(PY) -m venv $(PEERS)
+	@$(PEERS)/bin/python -m pip -qq --disable-pip-version-check install --require-hashes -r requirements/peers.lock
 	@touch $@

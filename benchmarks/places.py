@@ -18,7 +18,7 @@ from typing import Any, TypeVar
 
 from benchmarks.children import Plan
 
-__all__ = ["describe_store", "drop_stores", "fetch_row", "find_postgres", "new_store", "run_apart"]
+__all__ = ["describe_store", "drop_stores", "fetch_row", "find_postgres", "new_database", "new_store", "run_apart"]
 
 VARIABLE = "OUTLAST_TEST_POSTGRES"
 """As for the tests: a URL of a database in which schemas may be made."""
@@ -43,6 +43,19 @@ def new_store(plan: Plan) -> Iterator[str]:
         yield f"{plan.postgres}{'&' if '?' in plan.postgres else '?'}schema={schema}"
     finally:
         drop_stores(plan, schema)
+
+
+@contextmanager
+def new_database(postgres: str) -> Iterator[str]:
+    """The URL of an empty database of this server, for who wants one to itself."""
+    name = f"outlast_bench_{os.getpid()}_{secrets.token_hex(4)}"
+    run_apart(_execute(postgres, f'create database "{name}"'))
+    try:
+        scheme, _, rest = postgres.partition("://")
+        location, question, query = rest.partition("?")
+        yield f"{scheme}://{location.partition('/')[0]}/{name}{question}{query}"
+    finally:
+        run_apart(_execute(postgres, f'drop database if exists "{name}" with (force)'))
 
 
 def drop_stores(plan: Plan, schema: str = "") -> None:
@@ -97,6 +110,16 @@ async def _answers(url: str) -> bool:
         return False
     await connection.close()
     return True
+
+
+async def _execute(url: str, sql: str) -> None:
+    import asyncpg
+
+    connection = await asyncpg.connect(url)
+    try:
+        await connection.execute(sql)
+    finally:
+        await connection.close()
 
 
 async def _drop(url: str, beginning: str) -> None:
