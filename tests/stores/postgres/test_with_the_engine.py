@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 import signal
 from collections import Counter
 from collections.abc import Iterator
 from typing import Any
 
+import asyncpg
 import pytest
 
 from outlast import Context, Outlast
@@ -16,10 +18,13 @@ from outlast.engine.writer import Writer
 from outlast.errors import RunFailed, StoreRefused
 from outlast.stores.postgres import PostgresStore
 from outlast.stores.postgres.link import Link
+from outlast.stores.postgres.settings import parse_url
 from outlast.stores.store import Outcome, Progress, Verdict
+from tests.docs.pages import ROOT, read_blocks
+from tests.postgres_schemas import server_url
 from tests.postgres_server import OwnServer, find_binaries
 from tests.stores.contract.writing import entry, marks_of, own, start
-from tests.stores.postgres.sessions import Session
+from tests.stores.postgres.sessions import Session, as_role
 
 
 def make_app(url: str) -> Outlast:
@@ -74,6 +79,32 @@ async def test_people_can_ask_in_sql(url: str, store: PostgresStore, holder: Ses
     kinds = Counter(row["kind"] for row in await holder.fetch("select kind from events_v where id = 'good'"))
     assert kinds["StepSucceeded"] == 2
     assert kinds["RunCompleted"] == 1
+
+
+async def test_the_sql_of_the_docs_works(url: str, store: PostgresStore, admin: Session, guest: str):
+    """Each statement that the docs show, by the role that they say how to make; and views have the columns listed."""
+    page, schema = ROOT / "docs" / "operations.md", parse_url(url).schema
+    text = "\n".join(block.text for block in read_blocks(page) if block.language == "sql")
+    statements = [each.strip() for each in text.replace("outlast.", f"{schema}.").split(";") if each.strip()]
+    grants = [each for each in statements if each.startswith("grant")]
+    asked = [each for each in statements if each.startswith("select")]
+    assert (len(grants), len(asked)) == (2, 3)
+    for grant in grants:
+        await admin.execute(grant.replace("analyst", guest).replace("schema outlast", f"schema {schema}"))
+    app = make_app(url)
+    async with app.worker():
+        await (await app.start("buy", [1, 2], id="order-1")).result(timeout=20)
+    analyst = await asyncpg.connect(as_role(server_url(), guest))
+    try:
+        found = [await analyst.fetch(each) for each in asked]
+        views = re.findall(r"^\| `(\w+_v)` \| [^|]+ \| (.+) \|$", page.read_text(), re.MULTILINE)
+        for view, columns in views:
+            rows = await analyst.fetch(f"select * from {schema}.{view}")
+            assert [*rows[0].keys()] == re.findall(r"\w+", columns)
+    finally:
+        await analyst.close()
+    assert (len(views), [len(rows) for rows in found]) == (3, [1, 2, 1])
+    assert (found[1][0]["key"], found[1][0]["status"]) == ("charge", "succeeded")
 
 
 # SPEC Q5

@@ -70,7 +70,11 @@ def _judge_schema(server: Inspection, schema: str) -> Finding:
     known, found = known_migrations()[-1].number, server.migration
     if found > known:
         return wrong("schema", f"{schema} is {found}, this release knows up to {known}", "Upgrade outlast here.")
-    if found == 0 and not server.may_make_schemas:
+    if found == 0 and server.tables:
+        names = ", ".join(table.name for table in server.tables[:5])
+        text = f"{schema} has tables that outlast did not make: {names}"
+        return wrong("schema", text, "Choose another schema with ?schema=NAME in the URL.")
+    if found == 0 and not (server.may_make_schemas or server.may_use_schema):
         todo = f"Have its owner run: create schema {schema} authorization …, then: outlast migrate."
         return wrong("schema", f"there is no store in {schema}, and this role may make none", todo)
     if found == 0:

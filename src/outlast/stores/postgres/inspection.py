@@ -54,9 +54,12 @@ class Inspection(msgspec.Struct, frozen=True):
     connections: int
     max_connections: int
     may_make_schemas: bool
+    may_use_schema: bool
+    """There is a schema of this name, and this role may make tables in it."""
     migration: int
     """Number of the last one that was applied; 0: there is no store."""
     tables: tuple[TableState, ...]
+    """Of the schema, whoever made them."""
     oldest: Transaction | None
     answer_ms: float
     """How long the shortest of a few questions took."""
@@ -70,7 +73,8 @@ select
   current_setting('autovacuum')::boolean as autovacuum,
   (select count(*)::int from pg_stat_activity where backend_type = 'client backend') as connections,
   current_setting('max_connections')::int as max_connections,
-  has_database_privilege(current_database(), 'create') as may_make_schemas
+  has_database_privilege(current_database(), 'create') as may_make_schemas,
+  coalesce(has_schema_privilege(to_regnamespace($1)::oid, 'create'), false) as may_use_schema
 """
 
 _TABLES = """
@@ -101,7 +105,7 @@ async def inspect(settings: Settings) -> Inspection:
     """Ask. Raises what connecting does."""
     link = await connect(settings, Role.LISTS)
     try:
-        [server] = await link.fetch_text(_SERVER)
+        [server] = await link.fetch_text(_SERVER, f'"{settings.schema}"')
         oldest = await link.fetch_text(_OLDEST)
         return Inspection(
             **dict(server),
