@@ -10,6 +10,7 @@ import pytest
 
 from outlast.cli.doctor.findings import Level
 from outlast.cli.doctor.postgres_server import judge_server
+from outlast.stores.postgres import migrate
 from outlast.stores.postgres.inspection import Inspection, TableState, Transaction
 from outlast.stores.postgres.migrate import known_migrations
 from outlast.stores.postgres.settings import parse_url
@@ -64,20 +65,15 @@ def test_migrate_makes_the_schema_once(url: str) -> None:
     assert told.out.endswith(f"{schema_of(url)} is up to date.\n")
 
 
-def test_migrate_brings_an_older_schema_up_to_date(url: str) -> None:
-    """The migrations that are missing are applied, and nothing else."""
-    call("migrate", "--store", url)
-    run_apart(change_schema(url, _FORGET_THE_LAST))
-    assert find(examine(url), "schema")["text"].startswith(f"{schema_of(url)} is {NEWEST - 1} of {NEWEST}")
+def test_migrate_brings_an_older_schema_up_to_date(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Doctor says that it is old, and leaves it so; migrate applies the migrations that are missing."""
+    with monkeypatch.context() as earlier:
+        earlier.setattr(migrate, "known_migrations", lambda: known_migrations()[:-1])
+        call("migrate", "--store", url)
+    for _ in range(2):
+        assert find(examine(url), "schema")["text"].startswith(f"{schema_of(url)} is {NEWEST - 1} of {NEWEST}")
     assert call("migrate", "--json", "--store", url).document["created"] is False
     assert find(examine(url), "schema")["level"] == "ok"
-
-
-_FORGET_THE_LAST = """
-delete from "{schema}".migrations where number = (select max(number) from "{schema}".migrations);
-drop table "{schema}".versions;
-alter table "{schema}".workers drop column versions;
-"""
 
 
 def test_migrate_refuses_what_another_release_or_program_made(url: str) -> None:
