@@ -19,8 +19,8 @@ __all__ = ["Fleet", "Slot"]
 LOOK_S = 0.05
 LEAVES_WITHIN_S = 40.0
 """A worker that was told to stop; its grace and its lease are far shorter, but the server may be away."""
-TROUBLE_LASTS_S = 30.0
-"""After the server was away a worker may have failed to begin."""
+TROUBLE_LASTS_S = 10.0
+"""So long after the server was away a worker may be found to have failed to begin."""
 
 
 class Slot:
@@ -87,7 +87,7 @@ class Fleet:
             self.tally["deaths at crash points"] += 1
         elif slot.told_at is not None and status in {0, -signal.SIGTERM}:  # the latter: before it could listen
             self.tally["drains"] += 1
-        elif status == 1 and time.monotonic() < self.trouble_at + TROUBLE_LASTS_S and not self._was_ready(proc.pid):
+        elif status == 1 and self._was_unable(proc.pid):
             self.tally["starts without a server"] += 1
         else:
             self.problems.append(f"worker process {proc.pid} ended by itself: {status}")
@@ -95,8 +95,10 @@ class Fleet:
     def _died_at_a_point(self, pid: int) -> bool:
         return any(line["pid"] == pid for line in self._world.lines("deaths"))
 
-    def _was_ready(self, pid: int) -> bool:
-        return pid in self._world.told("ready")
+    def _was_unable(self, pid: int) -> bool:
+        """It could not begin, since it did not reach the server, as it may when that was away."""
+        is_excused = time.monotonic() < self.trouble_at + TROUBLE_LASTS_S
+        return is_excused and pid in self._world.told("unable") and pid not in self._world.told("ready")
 
     def _spawn(self, slot: Slot) -> Proc:
         """Workers differ: in memory, in places, in what they start, and in where they die by themselves."""

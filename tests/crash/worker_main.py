@@ -20,7 +20,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from outlast.engine.worker import Worker
-from outlast.errors import StoreError
+from outlast.errors import StoreError, StoreUnavailable
 from outlast.stores.postgres import PostgresStore
 from tests.crash.clock import follow_wall_clock
 from tests.crash.flows import QUEUE, make_app
@@ -83,10 +83,16 @@ def main(settings: Settings) -> None:
     if settings.point:
         points = ON_POSTGRES if isinstance(app._store, PostgresStore) else POINTS
         install(settings.point, AppendFile(folder / "deaths"), points)
-    asyncio.run(_work(app, settings, AppendFile(folder / "told")))
+    told = AppendFile(folder / "told")
+    try:
+        asyncio.run(_work(app, settings, told))
+    except StoreUnavailable as error:
+        told.append({"unable": os.getpid(), "why": str(error)})
+        raise
 
 
 async def _work(app: Any, settings: Settings, told: AppendFile) -> None:
+    """Raises what a worker that cannot begin does."""
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
     async with app.worker(
