@@ -33,6 +33,7 @@ from benchmarks import (  # noqa: E402
     footprint,
     growth,
     layers,
+    mirrors,
     pickup,
     processes,
     recovery,
@@ -58,6 +59,7 @@ SUBJECTS: dict[str, Callable[[Plan, Parent], Report]] = {
     "processes": processes.measure,
     "recovery": recovery.measure,
     "finished": finished.measure,
+    "mirrors": mirrors.measure,
     "layers": layers.measure,
 }
 ON_POSTGRES = ("throughput", "alone", "sleeping", "pickup", "processes", "recovery", "finished")

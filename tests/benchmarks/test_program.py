@@ -16,7 +16,7 @@ from tests.postgres_schemas import server_url
 
 SUBJECTS = (
     "throughput", "alone", "replay", "growth", "fanout", "footprint", "sleeping", "pickup", "processes", "recovery",
-    "finished", "layers",
+    "finished", "mirrors", "layers",
     "throughput-postgres", "alone-postgres", "sleeping-postgres", "pickup-postgres", "processes-postgres",
     "recovery-postgres", "finished-postgres",
 )  # fmt: skip
