@@ -113,5 +113,6 @@ async def test_two_hundred_clients_ask_the_database_no_more_than_one(url, asked)
             costs.append((coming, sum(settings is shown_settings for settings, _ in asked)))
             assert {tuple(ids) for ids in followed} == {(*map(str, range(2 * STEPS + 2)), f"{2 * STEPS + 1}.end")}
     (_, one), (coming, many) = costs
-    assert 0 < many <= one * 1.5 + 5, costs
+    # each look at the journal tells all: a busy machine takes more of them, at most a few for each entry
+    assert 0 < many <= max(one, 4 * STEPS) < CLIENTS, costs
     assert coming <= 2 * CLIENTS, costs

@@ -6,7 +6,11 @@ and an id that is somebody else's run gives nothing of that run away.
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Generator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+import msgspec
 
 from outlast.core.states import is_ended
 from outlast.errors import FunctionNotFound, InvalidSetting, RunConflict, RunExists
@@ -17,6 +21,10 @@ from outlast.http.route import Call, Reply
 from outlast.http.routes.runs import read_wait, wait_outcome
 from outlast.http.shapes import Outcome, StartQuery, StartRequest
 from outlast.run.options import check_start
+from outlast.telemetry.otel import enter_trace, find_current_trace, leave_trace
+
+if TYPE_CHECKING:
+    from outlast.engine.starting import Start
 
 __all__ = ["start_run"]
 
@@ -45,10 +53,11 @@ async def start_run(call: Call[StartQuery, StartRequest]) -> Reply[Outcome]:
         user=user,
         attributes=body.attributes,
         timeout=body.timeout,
-        trace=body.trace or _trace_of(call),
+        trace=body.trace,
     )
     try:
-        uid, name = await engine.start(workflow, given, start)
+        with _part_of_callers_trace(call, start) as start:
+            uid, name = await engine.start(workflow, given, start)
     except (RunExists, RunConflict):  # which say how the other run stands, and what it is
         await check_visible(call, body.id)
         raise
@@ -71,6 +80,21 @@ def _owner(caller: Caller, asked: str | None) -> str | None:
     if asked not in {None, caller.id}:
         raise NotAllowed(caller.name, f"start a run of {asked!r}", "to be that user, or the scope 'admin'")
     return caller.id
+
+
+@contextmanager
+def _part_of_callers_trace(call: Call[Any, Any], start: Start) -> Generator[Start, None, None]:
+    """The start is below the span that is current here, as in a host that makes spans of requests; else below the
+    caller's, as its header says. What the request itself says comes first, and is the run's own parent."""
+    given = _trace_of(call)
+    if start.trace is not None or given is None or find_current_trace() is not None:
+        yield start
+        return
+    entered = enter_trace(given)
+    try:
+        yield start if entered is not None else msgspec.structs.replace(start, trace=given)
+    finally:
+        leave_trace(entered)
 
 
 def _trace_of(call: Call[Any, Any]) -> str | None:
