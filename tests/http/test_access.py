@@ -237,6 +237,24 @@ async def test_lists_show_ones_own(app):
         assert (await client.get("/api/v1/workers", headers=as_user("root"))).status_code == 200
 
 
+async def test_a_scraper_is_let_in_to_the_metrics_alone(app):
+    """The scope `metrics` reads them, and nothing else where it is all one has. # SPEC O6, A2"""
+    users = USERS | {"scraper": User("scraper", {"metrics"}), "both": User("both", {"metrics", "ops"})}
+    async with client_of(app.asgi(auth=lambda request: users.get(request.headers.get("x-user")))) as client:
+        document = (await client.get("/openapi.json", headers=as_user("scraper"))).json()
+        for path, methods in document["paths"].items():
+            for method in methods:
+                if path in OPEN | {"/metrics"}:
+                    continue
+                refused = await client.request(
+                    method, path.format(id="x", name="x", version="x"), headers=as_user("scraper")
+                )
+                assert (refused.status_code, refused.json()["code"]) == (403, "NOT_ALLOWED"), (method, path)
+        for name, status in {"scraper": 200, "both": 200, "root": 200, "ada": 403, "nobody": 401}.items():
+            assert (await client.get("/metrics", headers=as_user(name))).status_code == status, name
+        assert (await client.get(RUNS, headers=as_user("both"))).status_code == 200
+
+
 async def test_a_hook_refuses_or_fails(app, caplog):
     """None is nobody, a PermissionError is a refusal; a hook that breaks opens nothing, and tells nothing. # SPEC A2"""
 

@@ -23,10 +23,12 @@ from outlast.http.refusals import NotAllowed
 if TYPE_CHECKING:
     from starlette.requests import HTTPConnection
 
-__all__ = ["ADMIN", "Access", "AuthHook", "Caller", "SignedIn", "TokenAccess", "make_access"]
+__all__ = ["ADMIN", "METRICS", "Access", "AuthHook", "Caller", "SignedIn", "TokenAccess", "make_access"]
 
 ADMIN = "admin"
 """The scope that sees and steers the runs of all."""
+METRICS = "metrics"
+"""The scope that reads the server's metrics. Who has no other, a scraper, is let in there and nowhere else."""
 SHORTEST_TOKEN = 16
 SESSION_S = 12 * 3600
 COOKIE = "outlast_session"
@@ -73,10 +75,12 @@ class Caller(msgspec.Struct, frozen=True):
         """Whether a run with this owner is there for them."""
         return owner is None or self.is_admin or owner == self.id
 
-    def check_admin(self, what: str) -> None:
-        """Raises NotAllowed."""
-        if not self.is_admin:
-            raise NotAllowed(self.name, what, f"the scope {ADMIN!r}")
+    def check_scope(self, scopes: Collection[str], what: str) -> None:
+        """Whether they may ask a route for these scopes. Raises NotAllowed."""
+        if scopes and self.scopes.isdisjoint(scopes):
+            raise NotAllowed(self.name, what, f"the scope {' or '.join(map(repr, scopes))}")
+        if self.scopes == frozenset({METRICS}) and METRICS not in scopes:
+            raise NotAllowed(self.name, what, f"more than the scope {METRICS!r}")
 
 
 class Access(Protocol):

@@ -23,7 +23,7 @@ from outlast.http.openapi import describe_api
 from outlast.http.paths import Paths, base_of, segments_of
 from outlast.http.reading import check_headers, read_body, read_query
 from outlast.http.refusals import MethodNotAllowed, NotSignedIn, RouteNotFound
-from outlast.http.route import Call, ClientGone, Nothing, Reply
+from outlast.http.route import Call, ClientGone, Nothing, Reply, Text
 from outlast.http.routes.surroundings import find_version
 from outlast.http.routes.table import ROUTES
 from outlast.http.sites import Sites
@@ -133,8 +133,8 @@ class HttpApi:
         self._sites.check_origin(request, request.method, caller)
         if caller is None and not route.is_open:
             raise NotSignedIn(route.path)
-        if route.needs_admin and caller is not None:
-            caller.check_admin(f"{route.method} {route.path}")
+        if caller is not None and not route.is_open:
+            caller.check_scope(route.scopes, f"{route.method} {route.path}")
         query_type, body_type, _ = route.types
         query = read_query(scope.get("query_string", b""), query_type)
         body = Nothing() if body_type is Nothing else await read_body(request, body_type, self._largest_body)
@@ -154,6 +154,8 @@ class HttpApi:
         given = await route.handler(call)
         if isinstance(given, Events):
             return given
+        if isinstance(given, Text):
+            return Answer(200, given.text.encode(), given.kind)
         return answer_value(given if isinstance(given, Reply) else Reply(given, route.statuses[0]))
 
     async def _document(self, request: Request) -> Answer:

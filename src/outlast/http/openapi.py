@@ -131,8 +131,7 @@ def _last_event_id() -> dict[str, Any]:
 def _describe_answer(route: Route, status: int, schema: dict[str, Any]) -> dict[str, Any]:
     told: dict[str, Any] = {"description": HTTPStatus(status).phrase}
     if status != 204:
-        kind = "text/event-stream" if route.is_stream else "application/json"
-        told["content"] = {kind: {"schema": {"type": "string"} if route.is_stream else schema}}
+        told["content"] = {route.media_type: {"schema": {"type": "string"} if route.is_stream else schema}}
     if route.is_stream and status == 200:
         told["description"] = f"Server-sent events, whose data is JSON: {schema.get('$ref', '').rpartition('/')[2]}"
     return told
@@ -157,8 +156,6 @@ def _errors_of(route: Route) -> tuple[type[OutlastError], ...]:
     more: tuple[type[OutlastError], ...] = ()
     if not route.is_open:
         more += (refusals.NotSignedIn, refusals.NotAllowed)
-    if route.needs_admin:
-        more += (refusals.NotAllowed,)
     if route.method != "GET":
         more += _UNSAFE
     if body is not Nothing:

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from outlast.http.access import Access, Caller
     from outlast.http.feeds import Feeds
 
-__all__ = ["Call", "ClientGone", "Errors", "Nothing", "Reply", "Route"]
+__all__ = ["Call", "ClientGone", "Errors", "Nothing", "Reply", "Route", "Text"]
 
 Q = TypeVar("Q")
 B = TypeVar("B")
@@ -91,6 +91,15 @@ class Reply(Generic[T]):
     headers: dict[str, str] = field(default_factory=dict)
 
 
+@dataclass(frozen=True, slots=True)
+class Text:
+    """An answer that is text, not JSON."""
+
+    text: str
+    kind: str = "text/plain; charset=utf-8"
+    """Its media type: plain text, of whatever version."""
+
+
 Handler = Callable[[Call[Any, Any]], Awaitable[Any]]
 Errors = tuple[type[OutlastError], ...]
 
@@ -110,7 +119,8 @@ class Route:
     """Needs nobody signed in."""
     asks_who: bool = True
     """Has it found out who asks."""
-    needs_admin: bool = False
+    scopes: tuple[str, ...] = ()
+    """Who asks needs one of these; none: whoever is signed in may ask."""
     tag: str = "runs"
 
     @property
@@ -132,9 +142,19 @@ class Route:
         query, body = get_args(next(iter(hints.values())))
         if get_origin(answer) in {Reply, Events}:
             (answer,) = get_args(answer)
+        elif answer is Text:
+            answer = str
         return cast("type[msgspec.Struct]", query), body, answer
 
     @cached_property
     def is_stream(self) -> bool:
         """Answers with server-sent events."""
-        return get_origin(typing.get_type_hints(self.handler)["return"]) is Events
+        return self.media_type == "text/event-stream"
+
+    @cached_property
+    def media_type(self) -> str:
+        """Of its answers that are no errors."""
+        answer = typing.get_type_hints(self.handler)["return"]
+        if get_origin(answer) is Events:
+            return "text/event-stream"
+        return "text/plain" if answer is Text else "application/json"

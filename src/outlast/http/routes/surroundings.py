@@ -7,7 +7,7 @@ from importlib.metadata import version as installed_version
 
 from outlast.errors import FunctionNotFound
 from outlast.http.reach import engine_of
-from outlast.http.route import Call, Nothing
+from outlast.http.route import Call, Nothing, Text
 from outlast.http.shapes import Standing, VersionFilters
 from outlast.run.describing import describe_workflow
 from outlast.run.records import QueueInfo, VersionInfo, WorkerInfo, WorkflowInfo
@@ -15,6 +15,7 @@ from outlast.run.records import QueueInfo, VersionInfo, WorkerInfo, WorkflowInfo
 __all__ = [
     "find_version",
     "get_health",
+    "get_metrics",
     "get_readiness",
     "get_version",
     "get_workflow",
@@ -60,6 +61,14 @@ async def list_workers(call: Call[Nothing, Nothing]) -> list[WorkerInfo]:
 async def list_queues(call: Call[Nothing, Nothing]) -> list[QueueInfo]:
     """The queues that something stands in or that a live worker serves. For admins."""
     return await call.app.queues()
+
+
+async def get_metrics(call: Call[Nothing, Nothing]) -> Text:
+    """Metrics of this process and its store, as Prometheus reads them. For admins, and for the scope `metrics`.
+
+    Counters count from the first time that anybody asks.
+    """
+    return Text(await call.app.metrics_text(), "text/plain; version=0.0.4; charset=utf-8")
 
 
 async def get_health(call: Call[Nothing, Nothing]) -> Standing:  # noqa: ARG001 - it asks nothing

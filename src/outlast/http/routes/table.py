@@ -6,6 +6,7 @@ What always holds: what is not in here cannot be reached, and what is in here is
 from __future__ import annotations
 
 from outlast import errors
+from outlast.http.access import ADMIN, METRICS
 from outlast.http.refusals import MethodNotAllowed, NotAllowed, NotSignedIn
 from outlast.http.route import Errors, Route
 from outlast.http.routes import answering, following, runs, session, starting, steering, surroundings
@@ -86,8 +87,8 @@ ROUTES: tuple[Route, ...] = (
         (errors.FunctionNotFound, errors.InvalidName),
         tag="workflows",
     ),
-    Route("GET", f"{API}/workers", surroundings.list_workers, needs_admin=True, tag="server"),
-    Route("GET", f"{API}/queues", surroundings.list_queues, needs_admin=True, tag="server"),
+    Route("GET", f"{API}/workers", surroundings.list_workers, scopes=(ADMIN,), tag="server"),
+    Route("GET", f"{API}/queues", surroundings.list_queues, scopes=(ADMIN,), tag="server"),
     Route("GET", f"{API}/session", session.get_session, is_open=True, tag="session"),
     Route(
         "POST",
@@ -101,6 +102,7 @@ ROUTES: tuple[Route, ...] = (
     Route(
         "DELETE", f"{API}/session", session.sign_out, (MethodNotAllowed,), statuses=(204,), is_open=True, tag="session"
     ),
+    Route("GET", "/metrics", surroundings.get_metrics, scopes=(METRICS, ADMIN), tag="server"),
     Route("GET", f"{API}/health", surroundings.get_health, is_open=True, asks_who=False, tag="server"),
     Route("GET", f"{API}/ready", surroundings.get_readiness, is_open=True, asks_who=False, tag="server"),
 )
