@@ -31,6 +31,8 @@ class Slot:
         self.clock = clock
         self.settings = settings
         self.proc: Proc | None = None
+        self.may_freeze = False
+        """It carries a crash point at which it stops itself."""
         self.is_frozen = False
         self.was_killed = False
         self.told_at: float | None = None
@@ -44,7 +46,7 @@ class Fleet:
         self.tally: Counter[str] = Counter()
         self.problems: list[str] = []
         self.are_armed = True
-        """New workers may carry a crash point, at which they die by themselves."""
+        """New workers may carry a crash point, at which they die by themselves, or freeze."""
         self.trouble_at = float("-inf")
         """When the server was last away, or a way to it."""
         self._world = world
@@ -71,6 +73,9 @@ class Fleet:
         if slot.proc is not None:
             status = slot.proc.status
             if status is None:
+                if slot.may_freeze and not slot.is_frozen and slot.proc.is_frozen:
+                    slot.may_freeze, slot.is_frozen = False, True
+                    self._thaw_later(slot, slot.proc)
                 if slot.told_at is not None and time.monotonic() > slot.told_at + LEAVES_WITHIN_S:
                     self.problems.append(f"worker process {slot.proc.pid} was told to stop, and did not")
                     slot.proc.send(signal.SIGKILL)
@@ -79,6 +84,17 @@ class Fleet:
             self._bury(slot, slot.proc, status)
         slot.is_frozen, slot.was_killed, slot.told_at = False, False, None
         slot.proc = self._spawn(slot)
+
+    def _thaw_later(self, slot: Slot, proc: Proc) -> None:
+        """When its lease is over."""
+
+        def thaw() -> None:
+            if slot.proc is proc:
+                proc.send(signal.SIGCONT)
+                slot.is_frozen = False
+                self.tally["freezes at crash points"] += 1
+
+        asyncio.get_running_loop().call_later(self._lease_s * 1.3, thaw)
 
     def _bury(self, slot: Slot, proc: Proc, status: int) -> None:
         if status == -signal.SIGKILL and slot.was_killed:
@@ -101,10 +117,12 @@ class Fleet:
         return is_excused and pid in self._world.told("unable") and pid not in self._world.told("ready")
 
     def _spawn(self, slot: Slot) -> Proc:
-        """Workers differ: in memory, in places, in what they start, and in where they die by themselves."""
+        """Workers differ: in memory, in places, in what they start, and in where they die or freeze by themselves."""
         draw, number = self._draw, self._spawned
         self._spawned += 1
         point = f"{draw.choice([*ON_POSTGRES])}:{draw.choice((1, 2, 4, 8, 16))}" if draw.random() < 0.3 else ""
+        slot.may_freeze = bool(point) and draw.random() < 0.3
+        point += ":stop" * slot.may_freeze
         start = draw.choice((("chain", [4]), ("fan", [3]), ("queued", [3]), ("family", [1])))
         return self._world.spawn(
             **slot.settings,

@@ -76,10 +76,14 @@ class Proc:
         if self.status is None:
             os.kill(self.pid, number)
 
+    @property
+    def is_frozen(self) -> bool:
+        """It is stopped by a signal."""
+        return Path(f"/proc/{self.pid}/stat").read_text().rpartition(")")[2].split()[0] == "T"
+
     async def frozen(self, patience_s: float = PATIENCE_S) -> None:
         """Wait until it is stopped."""
-        stat = Path(f"/proc/{self.pid}/stat")
-        await until(lambda: stat.read_text().rpartition(")")[2].split()[0] == "T", f"{self.pid} to freeze", patience_s)
+        await until(lambda: self.is_frozen, f"{self.pid} to freeze", patience_s)
 
     async def killed(self) -> None:
         """Kill it, and see it dead."""

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import AsyncIterator
 
 import pytest
 
 from outlast.errors import StoreUnavailable
 from outlast.stores.postgres import PostgresStore
+from outlast.stores.postgres.link import connect
+from outlast.stores.postgres.settings import Role, parse_url
 from outlast.stores.store import Progress, Verdict
 from tests.stores.contract.writing import (
     HOUR,
@@ -168,3 +171,16 @@ async def test_a_session_that_the_server_ends_in_a_commit(store: PostgresStore, 
     await transaction.rollback()
     assert await marks_of(store, "r") == [start("r").mark]
     assert await commit(store, worker, *batch) == [Verdict.LANDED]
+
+
+async def test_a_connection_given_up_as_the_answer_arrives_is_lost(url: str, store: PostgresStore):
+    """A process that was frozen finds the answer and the end of its patience at once. Then the driver is in the middle
+    of a request without a connection; what it stumbles over is told as any other loss."""
+    link = await connect(parse_url(url), Role.WORK)
+    link._patience_s = 0.05
+    asking = asyncio.create_task(link.fetch_text("select $1::int[]", [1]))
+    await asyncio.sleep(0)
+    time.sleep(0.2)  # noqa: ASYNC251 - frozen: the server answers meanwhile
+    with pytest.raises(StoreUnavailable, match=r"did not answer within 0\.05 s"):
+        await asking
+    assert not link.is_usable

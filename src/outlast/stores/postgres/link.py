@@ -158,11 +158,16 @@ class Link:
         timer = self._loop.call_later(self._patience_s, self._give_up)
         try:
             return await call(*arguments)
-        except DRIVER_ERRORS as error:
+        except Exception as error:
             if self._gave_up:
                 patience = f"it did not answer within {self._patience_s:.3g} s"
                 raise StoreUnavailable(self.settings.url, patience) from error
-            raise to_store_error(error, self.settings) from error
+            if isinstance(error, DRIVER_ERRORS):
+                raise to_store_error(error, self.settings) from error
+            if not self.is_usable:  # dropped just as an answer arrived: the driver stumbles over what is gone
+                raise StoreUnavailable(self.settings.url, "its connection was dropped") from error
+            self.drop()
+            raise
         except BaseException:
             self.drop()
             raise
