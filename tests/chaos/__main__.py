@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import logging
 import random
 import shutil
 import sys
@@ -27,6 +28,7 @@ def main() -> int:
     binaries = find_binaries()
     if binaries is None:
         sys.exit("PostgreSQL is not installed here: there is no initdb to make a server with")
+    logging.getLogger("asyncio").setLevel(logging.CRITICAL)  # the driver's sockets break, as they should
     folder = Path(tempfile.mkdtemp(prefix="outlast-chaos-"))
     nursery = Nursery()  # before there is an event loop or a thread: it forks
     server = OwnServer(binaries)

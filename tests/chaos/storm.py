@@ -206,7 +206,6 @@ class Storm:
 
     async def _cut_off(self, seconds: float) -> None:
         self._proxy.cut_off()
-        self._fleet.trouble_at = time.monotonic() + seconds
         await asyncio.sleep(seconds)
         self._proxy.is_down = False
         self._tally["times cut off from the server"] += 1
