@@ -7,6 +7,7 @@ be swept never stops the sweep.
 from __future__ import annotations
 
 import asyncio
+import logging
 from typing import TYPE_CHECKING
 
 from outlast.engine.versions.serving import CONFLICTS
@@ -69,8 +70,9 @@ class Sweeper:
     async def _reap(self) -> None:
         """Make the runs of dead workers due, some at a time."""
         while (reaped := await self._worker.engine.store.reap()) is not None:
-            self._worker.engine.log.warning(
-                "worker %s is gone: %d of its runs are due again", reaped.worker, reaped.runs
+            level = logging.WARNING if reaped.runs else logging.INFO
+            self._worker.engine.log.log(
+                level, "worker %s is gone: %d of its runs are due again", reaped.worker, reaped.runs
             )
             self._worker.wake()
 
