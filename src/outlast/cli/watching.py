@@ -213,7 +213,8 @@ def _tell_status(output: Output, info: RunInfo, url: str, suspension: TimelineIt
         case _ if info.error is not None:
             output.note(info.error.traceback.rstrip() or show_error(info.error))
             output.note(f"  See all attempts: {command_line('show', info.id, url=url)}")
-            output.note(f"  Go on from the failure: {command_line('retry', info.id, url=url)}")
+            if info.status is RunStatus.FAILED:
+                output.note(f"  Go on from the failure: {command_line('retry', info.id, url=url)}")
         case _:
             pass
 
