@@ -14,6 +14,7 @@ from outlast.authoring.graph.refs import ref
 from outlast.authoring.graph.workflow import GraphWorkflow
 from outlast.authoring.module import Module
 from outlast.authoring.options import CallOptions, StepOptions
+from outlast.authoring.runs.extension import Extension
 from outlast.authoring.step import FailedStep, Step
 from outlast.authoring.workflow import Workflow
 from outlast.core.durations import Duration
@@ -55,6 +56,7 @@ __all__ = [
     "Duration",
     "Encrypt",
     "Expired",
+    "Extension",
     "FailedStep",
     "Graph",
     "GraphWorkflow",

@@ -16,6 +16,7 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import TYPE_CHECKING, Any, Self, TypeAlias, TypeVar, TypeVarTuple, Unpack, overload
 
 from outlast.authoring.module import Module
+from outlast.authoring.runs.extension import Extension
 from outlast.core.durations import Duration, parse_duration
 from outlast.core.keys import check_name
 from outlast.core.loop.refusals import is_in_loop, refuse_in_body
@@ -87,6 +88,7 @@ class Outlast(Lists, Module, Definitions):
         meter_provider: MeterProvider | None = None,
         mirrors: Iterable[Mirror] = (),
         on_version_conflict: str = "suspend",
+        extensions: Iterable[Extension[Any]] = (),
     ) -> None:
         """`url`: `sqlite:///path`, `memory://` or `memory://name`; default $OUTLAST_URL, else sqlite:///outlast.db.
 
@@ -96,8 +98,10 @@ class Outlast(Lists, Module, Definitions):
         attempts are lines of the logger `outlast.audit`. The providers are OpenTelemetry's, by default those that are
         set up for the process. `mirrors` are given a copy of each entry of a journal that this process puts on record.
         `on_version_conflict`: what becomes of a run that neither code nor stored plan fits, "suspend" or "fail".
+        `extensions` add to the context of runs, and wrap their bodies.
         """
         super().__init__("")
+        self._extend(extensions)
         self._audit = Audit(audit)
         self.url = url if url is not None else os.environ.get("OUTLAST_URL") or DEFAULT_URL
         self.dev = dev if dev is not None else os.environ.get("OUTLAST_DEV", "").lower() in YES

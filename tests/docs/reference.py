@@ -58,8 +58,10 @@ CLASSES: dict[str, tuple[str, ...]] = {
     "GraphWorkflow": ("graph", "definition", "to_json"),
     "Step": ("options", "fn"),
     "Workflow": ("fn", "version", "plan"),
+    "Extension": ("extend", "wrap"),
     "Context": (
-        *("run_id", "uid", "workflow", "user", "attributes", "evicting", "get_run", "now", "uuid", "random", "patched"),
+        *("run_id", "uid", "workflow", "user", "attributes", "evicting", "get_run", "use"),
+        *("now", "uuid", "random", "patched"),
         *(
             "do",
             "call",
@@ -142,6 +144,7 @@ def _tell_class(cls: type, members: tuple[str, ...]) -> str:
         "Step": "step",
         "Workflow": "workflow",
         "SyncClient": "client",
+        "Extension": "extension",
     }
     prefix = owner.get(cls.__name__, "run" if cls.__name__ == "Run" else "current_step()")
     return "\n".join(_tell_function(inspect.getattr_static(cls, name), f"{prefix}.{name}") for name in members)

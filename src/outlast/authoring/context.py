@@ -22,6 +22,7 @@ from outlast.authoring.function import Closure
 from outlast.authoring.mapping import collect_failure, run_map
 from outlast.authoring.options import CallOptions, StepOptions
 from outlast.authoring.runs.child import run_child, settle_child
+from outlast.authoring.runs.extension import Extension, extend_run, find_added
 from outlast.authoring.schema import decoder
 from outlast.authoring.step import DEFAULTS, Coro, call_durably, settle_options
 from outlast.authoring.waits.waiting import Waiting
@@ -78,6 +79,9 @@ class Context(Waiting):
         self._attributes: Mapping[str, Any] | None = None
         self._facts = facts
         self._log: logging.LoggerAdapter[logging.Logger] | None = None
+        self._added: dict[type[Extension[Any]], Any] = {}
+        for extension in facts.registry.extensions:
+            extend_run(extension, self, self._added)
 
     def __repr__(self) -> str:
         return f"<context of run {self.run_id!r}>"
@@ -130,6 +134,15 @@ class Context(Waiting):
         return RunIdentity(
             started.id, started.uid, started.workflow, started.version, started.user, self.attributes, at
         )
+
+    # --- what extensions add ------------------------------------------------------------------------------------------
+
+    def use(self, extension: type[Extension[T]], /) -> T:
+        """What the app's extension of this class adds to the run: `cast = ctx.use(Actors)`.
+
+        Where the app was not given one, the run is suspended as EXTENSION_MISSING.
+        """
+        return find_added(self._inside("use()"), self._added, extension)
 
     # --- time, chance and change --------------------------------------------------------------------------------------
 

@@ -8,7 +8,7 @@ one function, and a second declaration of it is refused where it is made, naming
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine, Iterator, Mapping
+from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Concatenate, ParamSpec, Protocol, TypeAlias, TypeVar, Unpack, overload
 
@@ -19,6 +19,7 @@ from outlast.authoring.graph.files import read_graph
 from outlast.authoring.graph.matching import check_calls
 from outlast.authoring.graph.workflow import GraphWorkflow
 from outlast.authoring.options import StepOptions
+from outlast.authoring.runs.extension import Extension, check_extensions
 from outlast.authoring.step import Step
 from outlast.authoring.workflow import Workflow
 from outlast.core.graph.compiling import compile_graph
@@ -60,6 +61,8 @@ class Module:
         self._functions: dict[str, Declared] = {}
         """By full name: what is declared here, and in all modules included."""
         self._includers: list[Module] = []
+        self.extensions: tuple[Extension[Any], ...] = ()
+        """What is around the bodies of an app's runs; a module's own has none."""
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self.name!r}, {len(self._functions)} functions>"
@@ -151,6 +154,12 @@ class Module:
         if self not in module._includers:
             self._add(module._functions)
             module._includers.append(self)
+
+    def _extend(self, extensions: Iterable[Extension[Any]]) -> None:
+        self.extensions = check_extensions(extensions)
+        for extension in self.extensions:
+            if extension.module is not None:
+                self.include(extension.module)
 
     def _add(self, functions: Mapping[str, Declared]) -> None:
         """To this module and to all that include it; to none where one of them knows another function by a name."""

@@ -17,6 +17,7 @@ from outlast.authoring.declaration import check_body, place_of
 from outlast.authoring.function import declare_arguments
 from outlast.authoring.inputs import decode_input, encode_input
 from outlast.authoring.runs.child import CHILD_DEFAULTS, ChildOptions, run_child, settle_child
+from outlast.authoring.runs.extension import run_extended
 from outlast.authoring.runs.unwinding import unwind
 from outlast.authoring.source.snapshots import take_snapshot
 from outlast.authoring.step import Coro, mark_coroutine_function
@@ -154,7 +155,12 @@ class Workflow(Generic[P, R]):
     async def run_body(self, machine: Machine, facts: RunFacts) -> bytes:
         """The coroutine of a run: gives the output as JSON. Raises InvalidInput, and whatever the body raises."""
         args, kwargs = self.arguments.decode_call(machine.started.input)
-        output = await self._fn(Context(machine, facts, self._home), *args, **kwargs)
+        context, extensions = Context(machine, facts, self._home), facts.registry.extensions
+        if extensions:
+            body = functools.partial(self._fn, context, *args, **kwargs)
+            output = await run_extended(context, extensions, body)
+        else:
+            output = await self._fn(context, *args, **kwargs)
         return self.arguments.returns.settle(output)[0]
 
     async def run_unwind(self, machine: Machine, facts: RunFacts, undoables: list[Undoable]) -> tuple[str, ...]:

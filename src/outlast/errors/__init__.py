@@ -27,7 +27,7 @@
     └── ConfigError                  the settings
         └── InvalidSetting · ExtraMissing · AppNotOpen
     BodyStopped (BaseException)      control flow in a body: no `except Exception` may swallow it
-    └── BodySpins · BodyBlocked · BodyDeadlock
+    └── BodySpins · BodyBlocked · BodyDeadlock · ExtensionMissing
     NonRetryable · ExpectedError     for authors to raise and derive from; not the engine's
 
 What always holds: a class has a stable `code`, for programs; a field for each value in its message; and a message of
@@ -38,7 +38,7 @@ the fields, so that every error here survives `copy`, `pickle` (process pools) a
 from __future__ import annotations
 
 from outlast.errors.authors import ExpectedError, NonRetryable
-from outlast.errors.body import BodyBlocked, BodyDeadlock, BodySpins, BodyStopped
+from outlast.errors.body import BodyBlocked, BodyDeadlock, BodySpins, BodyStopped, ExtensionMissing
 from outlast.errors.definition import (
     DefinitionError,
     EffectInBody,
@@ -117,6 +117,7 @@ __all__ = [
     "DefinitionError",
     "EffectInBody",
     "ExpectedError",
+    "ExtensionMissing",
     "ExtraMissing",
     "Fenced",
     "FunctionNotFound",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from outlast.errors.described import Described
 
-__all__ = ["BodyBlocked", "BodyDeadlock", "BodySpins", "BodyStopped"]
+__all__ = ["BodyBlocked", "BodyDeadlock", "BodySpins", "BodyStopped", "ExtensionMissing"]
 
 
 class BodyStopped(Described, BaseException):
@@ -46,3 +46,16 @@ class BodyDeadlock(BodyStopped):
     )
     id: str
     stack: str = ""
+
+
+class ExtensionMissing(BodyStopped):
+    """The body uses an extension that this process's app was not given."""
+
+    code = "EXTENSION_MISSING"
+    template = (
+        "The body uses the extension {extension}, which this app does not have",
+        "run {id!r}",
+        "Give it to the app of every worker, Outlast(extensions=[…]), and resume the run.",
+    )
+    extension: str
+    id: str

@@ -6,6 +6,7 @@ fingerprint; its input is one value, which is checked, like the entry nodes aske
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final
 
@@ -15,6 +16,7 @@ from outlast.authoring.context import Context
 from outlast.authoring.graph.arguments import GraphArguments, make_signature
 from outlast.authoring.graph.body import GraphBody
 from outlast.authoring.graph.matching import check_functions
+from outlast.authoring.runs.extension import run_extended
 from outlast.authoring.workflow import Workflow
 from outlast.core.graph.canonical import fingerprint_graph
 from outlast.core.graph.planning import plan_graph
@@ -114,5 +116,6 @@ class GraphWorkflow(Workflow[..., Any]):
         (value, entry), _ = self.arguments.decode_call(machine.started.input)
         context = Context(machine, facts, self._home)
         body = GraphBody(context, self.graph, facts.registry, self._home, msgspec.to_builtins(value))
-        output = await body.run(entry or self.graph.entries)
+        running = functools.partial(body.run, entry or self.graph.entries)
+        output = await run_extended(context, facts.registry.extensions, running)
         return self.arguments.returns.settle(output)[0]

@@ -15,6 +15,7 @@ import msgspec
 from outlast.authoring.codec import encode
 from outlast.authoring.context import Context
 from outlast.authoring.runs.child import Child
+from outlast.authoring.runs.extension import run_extended
 from outlast.authoring.runs.unwinding import unwind
 from outlast.authoring.step import Step
 from outlast.authoring.workflow import Workflow
@@ -47,8 +48,9 @@ class StoredBody:
         """The coroutine of a run: gives the output as JSON. Raises whatever the program raises."""
         context = Context(machine, facts, self._home)
         interpreter = Interpreter(self._program, _World(facts.registry, self._home, machine.halt))
+        body = functools.partial(interpreter.run, context, **self._decode(machine.started.input))
         try:
-            output = await interpreter.run(context, **self._decode(machine.started.input))
+            output = await run_extended(context, facts.registry.extensions, body)
         except BaseException as error:
             reason = _find_stop(error)
             if reason is None:
