@@ -232,7 +232,10 @@ async def test_a_cancelled_run_is_undone(app: Outlast, shop: Shop, diary):
         with pytest.raises(RunCancelled, match="enough"):
             await run.result(timeout=10)
         assert diary[1:] == ["charge 2", "refund 2 receipt 2 for charge#1", "refund 1 receipt 1 for charge"]
-        assert (await run.status()).status == "compensated"
+        info = await run.status()
+        assert info.status == "compensated"
+        assert info.error is not None
+        assert (info.error.code, info.error.message) == ("RUN_CANCELLED", "enough")
 
 
 # SPEC X8

@@ -30,7 +30,7 @@ INTERRUPTED, KILLED = "^C", "Killed"
 _CHANGING = (
     (re.compile(r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:[.,]\d+)?Z?"), "TIME"),
     (re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}"), "UUID"),
-    (re.compile(r"(?<![\w.])<?\d+(?:\.\d+)?(?:ms|s|min|h)\b"), "DURATION"),
+    (re.compile(r"(?<![\w.])<?(?:\d+(?:\.\d+)?(?:ms|s|min|h))+\b"), "DURATION"),
     (re.compile(r"\bpid \d+"), "pid N"),
     (re.compile(r"(?<=version )[0-9a-f]{12}"), "VERSION"),
     (re.compile(r"\b(?=[0-9a-f]*\d)[0-9a-f]{12}\b"), "WORKER"),
@@ -97,11 +97,13 @@ class Reader:
         reading = threading.Thread(target=lambda: printed.extend(process.stdout or ()))
         reading.start()
         try:
-            before, how, after = _part(command.shown)
+            before, how, _ = _part(command.shown)
+            stopped_at = 0
             if how:
                 _wait(lambda: fits(before, "".join(printed)) or process.poll() is not None)
                 if how == KILLED:
                     time.sleep(A_MOMENT_S)
+                stopped_at = len(printed)
                 os.killpg(process.pid, signal.SIGKILL if how == KILLED else signal.SIGINT)
             status = process.wait(PATIENCE_S)
         finally:
@@ -114,6 +116,15 @@ class Reader:
         output = "".join(printed)
         expected = 137 if how == KILLED else int(block.told.get("exit", 0))
         assert status == expected, f"{block}: {command.text}\nexited {status}:\n{output}"
+        self.compare(block, command, output, stopped_at)
+
+    def compare(self, block: Block, command: Command, output: str, stopped_at: int) -> None:
+        """Raises AssertionError where the page shows something else than was printed.
+
+        A command that was stopped had printed `stopped_at` lines by then.
+        """
+        del stopped_at
+        before, _, after = _part(command.shown)
         assert fits(before + after, output), f"{block}: {command.text}\nshows\n{output}\nthe page says\n{command.shown}"
 
     def _environment(self) -> dict[str, str]:

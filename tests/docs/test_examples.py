@@ -36,6 +36,13 @@ def test_the_order_is_the_readmes() -> None:
     assert shown == kept
 
 
+def test_the_orders_are_those_of_their_page() -> None:
+    """The program that docs/orders.md runs is the one in examples/."""
+    block = next(block for block in read_blocks(ROOT / "docs" / "orders.md") if block.language == "python")
+    shown, kept = (ast.parse(text) for text in (block.text, (EXAMPLES / "orders.py").read_text()))
+    assert ast.dump(shown) == ast.dump(ast.Module(kept.body[1:], []))
+
+
 @pytest.mark.process
 @pytest.mark.slow
 def test_a_night_is_backed_up_once(tmp_path: Path) -> None:

@@ -11,8 +11,17 @@ from typing import NamedTuple
 
 from outlast.core.states import RunStatus
 from outlast.errors import ConfigError, DefinitionError, OutlastError, RunCancelled, RunSuspended
+from outlast.run import RunInfo
 
-__all__ = ["CommandError", "ExitCode", "Problem", "exit_code_of", "exit_code_of_status", "problem_of"]
+__all__ = [
+    "CommandError",
+    "ExitCode",
+    "Problem",
+    "exit_code_of",
+    "exit_code_of_run",
+    "exit_code_of_status",
+    "problem_of",
+]
 
 
 class ExitCode(enum.IntEnum):
@@ -98,3 +107,11 @@ def exit_code_of_status(status: RunStatus) -> ExitCode:
             return ExitCode.FAILED
         case _:
             return ExitCode.WAITING
+
+
+def exit_code_of_run(info: RunInfo) -> ExitCode:
+    """The same of a run: one that was cancelled and could be undone is cancelled."""
+    was_cancelled = info.error is not None and info.error.code == RunCancelled.code
+    if info.status is RunStatus.COMPENSATED and was_cancelled:
+        return ExitCode.CANCELLED
+    return exit_code_of_status(info.status)

@@ -16,7 +16,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from outlast.app import DEFAULT_URL, Outlast
-from outlast.cli.exits import ExitCode, exit_code_of_status
+from outlast.cli.exits import ExitCode, exit_code_of_run
 from outlast.cli.output import STYLES, Output, show_duration, show_error, show_value
 from outlast.cli.progress import View, make_view
 from outlast.cli.stopping import Stopping
@@ -187,7 +187,7 @@ def _tell_end(watch: Watch, info: RunInfo, end: _End, suspension: TimelineItem |
     output.emit(info)
     if end is _End.ENDED or info.status in {RunStatus.COMPLETED, RunStatus.FAILED, RunStatus.CANCELLED}:
         _tell_status(output, info, url, suspension)
-        return exit_code_of_status(info.status)
+        return exit_code_of_run(info)
     waits = f", waiting on {info.waiting_on}" if info.waiting_on else ""
     if end is _End.TIMED_OUT:
         output.note(f"Run {info.id} has not ended within {watch.timeout}: it is {info.status}{waits}. It is kept.")

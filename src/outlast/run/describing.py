@@ -326,9 +326,13 @@ def _summarize_steps(steps: Iterable[StepView]) -> tuple[StepSummary, ...]:
     )
 
 
+_UNDOING = frozenset({RunStatus.COMPENSATING, RunStatus.COMPENSATED, RunStatus.COMPENSATION_FAILED})
+
+
 def _error_of(view: RunView) -> ErrorRecord | None:
-    """What the body raised; of a cancelled run that raised nothing, the cancel."""
-    if view.error is None and view.status is RunStatus.CANCELLED:
+    """What the body raised; of a run that was cancelled and raised nothing, the cancel, also while that is undone."""
+    is_undone = view.cancel_reason is not None and view.status in _UNDOING
+    if view.error is None and (is_undone or view.status is RunStatus.CANCELLED):
         return ErrorRecord(
             RunCancelled.__name__,
             view.cancel_reason or "",

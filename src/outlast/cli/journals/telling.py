@@ -6,7 +6,7 @@ from datetime import datetime
 
 import click
 
-from outlast.cli.exits import ExitCode, exit_code_of_status
+from outlast.cli.exits import ExitCode, exit_code_of_run
 from outlast.cli.options import Settings, read_moment, shared_options
 from outlast.cli.output import show_instant
 from outlast.cli.progress import tell_item
@@ -59,6 +59,6 @@ def events(settings: Settings, /, run_id: str, *, follow: bool, after: int) -> E
             async for item in run.events(after):
                 output.emit(item)
                 output.say(f"{item.seq:>4}  {show_instant(item.at)}  {tell_item(item)}")
-            return exit_code_of_status((await run.status()).status)
+            return exit_code_of_run(await run.status())
 
     return run_briefly(read)
