@@ -76,6 +76,23 @@ async def test_a_signal_is_sent_once_for_each_key(app, client):
     assert (await client.post(f"{RUNS}/P/signal", json={"name": ""})).json()["code"] == "INVALID_NAME"
 
 
+async def test_a_key_may_stand_in_the_header(app, client):
+    """For a client that sends a request again, and knows nothing of signals and decisions. # SPEC W3, W4"""
+    key = {"idempotency-key": "k-1"}
+    await client.post(RUNS, json={"workflow": "shipped", "id": "S"})
+    decision = {"reason": "ship it?", "value": {"ok": True}, "by": {"id": "bob"}}
+    for _ in range(2):  # the second is told that it counts, as the first was
+        decided = await client.post(f"{RUNS}/S/approve", json=decision, headers=key)
+        assert (decided.status_code, decided.json()["is_judged"]) == (200, True)
+    await client.post(RUNS, json={"workflow": "paid", "id": "P"})
+    run = await app.get_run("P")
+    for _ in range(2):
+        await client.post(f"{RUNS}/P/signal", json={"name": "other", "value": 1}, headers=key)
+    await client.post(f"{RUNS}/P/signal", json={"name": "paid", "value": 30})
+    assert await run.result(timeout=20) == 30
+    assert [item.name for item in await run.timeline() if item.kind == "signalled"] == ["other", "paid"]
+
+
 async def test_a_gate_opens_for_its_reason(app, client):
     """It is listed, and a stray reason is told what is open. # SPEC W2, W6"""
     await client.post(RUNS, json={"workflow": "gated", "id": "G"})

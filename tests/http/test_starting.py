@@ -26,6 +26,20 @@ async def test_the_same_request_again_is_the_same_run(app, client):
     assert len((await app.runs()).runs) == 2
 
 
+async def test_a_key_in_the_header_is_the_id(app, client):
+    """Of a request that names none; one that does is called by that. # SPEC A1, R3"""
+    body, key = {"workflow": "double", "input": {"n": 4}}, {"idempotency-key": "evt-1"}
+    first, again = [await client.post(RUNS, json=body, headers=key) for _ in range(2)]
+    assert (first.json()["id"], again.json()["uid"]) == ("evt-1", first.json()["uid"])
+    other = await client.post(RUNS, json=body | {"input": {"n": 5}}, headers=key)
+    assert (other.status_code, other.json()["code"]) == (409, "RUN_CONFLICT")
+    named = await client.post(RUNS, json=body | {"id": "A-1"}, headers=key)
+    assert named.json()["id"] == "A-1"
+    wrong = await client.post(RUNS, json=body, headers={"idempotency-key": "x" * 600})
+    assert (wrong.status_code, wrong.json()["code"]) == (422, "INVALID_NAME")
+    assert len((await app.runs()).runs) == 2
+
+
 async def test_how_a_run_failed_is_an_answer(client):
     """Starting and waiting did what it was to do; the outcome says what the body raised. # SPEC R6, R8"""
     answer = await client.post(RUNS, json={"workflow": "buy", "input": {"fails": True}}, params={"wait": "20s"})

@@ -118,6 +118,37 @@ async def test_actors_act_over_a_real_transport(over: Any) -> None:
     assert "x-name" not in str([attempt.arguments for attempt in attempts])
 
 
+class Forgetful(httpx.ASGITransport):
+    """Loses the answer to the first POST, which has been carried out."""
+
+    is_done = False
+
+    async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
+        response = await super().handle_async_request(request)
+        if request.method == "POST" and not self.is_done:
+            self.is_done = True
+            raise httpx.ReadError("the line is dead")
+        return response
+
+
+async def test_an_answer_that_is_lost_starts_nothing_twice() -> None:
+    """Outlast's own API takes the key of the request for the run's id."""
+    shop = make_shop()
+    async with shop.worker(), clients_of("http://shop", transport=Forgetful(shop.asgi(auth=sign_in))) as clients:
+        app = Outlast("memory://", extensions=[Actors(clients, backoff=0)])
+
+        @app.workflow(name="order")
+        async def order(ctx: Context) -> str:
+            reply = await ctx.use(Actors)["ada"].post(RUNS, {"workflow": "fulfil", "input": {"order": "A-17"}})
+            return str(reply.body["id"])
+
+        async with app.worker():
+            run = await app.start(order)
+            id = await run.result(timeout=10)
+            assert [attempt.status for attempt in await run.history()] == ["failed", "succeeded"]
+        assert [one.id for one in (await shop.runs()).runs] == [id]
+
+
 # --- a transport that is told what to answer --------------------------------------------------------------------------
 
 

@@ -68,6 +68,10 @@ class Call(Generic[Q, B]):
         assert self.identified is not None
         return self.identified
 
+    def idempotency_key(self, said: str | None) -> str | None:
+        """What tells this request from another when it is sent again: what its body says, else its header."""
+        return said if said is not None else self.headers.get("idempotency-key") or None
+
     async def unless_gone(self, work: Coroutine[Any, Any, T]) -> T:
         """What comes of it. Raises ClientGone, and gives it up, as soon as nobody waits for it any more."""
         task, gone = asyncio.ensure_future(work), asyncio.ensure_future(self.is_gone())

@@ -46,9 +46,12 @@ def _is_for(caller: Caller, wait: WaitInfo) -> bool:
 
 
 async def send_signal(call: Call[FindRun, SignalRequest]) -> Done:
-    """Send a run a signal, which it gets now or when it comes to wait for it. With a `key` it counts once."""
+    """Send a run a signal, which it gets now or when it comes to wait for it. With a `key` it counts once.
+
+    Without one the header `Idempotency-Key` is taken for it.
+    """
     run, _ = await find_run(call)
-    await run.signal(call.body.name, call.body.value, key=call.body.key)
+    await run.signal(call.body.name, call.body.value, key=call.idempotency_key(call.body.key))
     return Done(id=run.id, uid=run.uid)
 
 
@@ -56,7 +59,8 @@ async def decide_approval(call: Call[WaitQuery, DecisionRequest]) -> Reply[Decis
     """Decide an approval. Answers 200 once the run has judged that it counts; 202 if it has not come to that yet.
 
     Also who does not own the run may decide, if the approval is open and lets them: every attempt is on record. `wait`
-    is 30 seconds, if it is not given. With a `key`, the same request again asks about the same attempt.
+    is 30 seconds, if it is not given. With a `key`, or the header `Idempotency-Key`, the same request again asks about
+    the same attempt.
     """
     body, by, wait_s = call.body, _who(call), read_wait(call.query.wait or PATIENCE)
     row = await find_row(call)
@@ -64,7 +68,8 @@ async def decide_approval(call: Call[WaitQuery, DecisionRequest]) -> Reply[Decis
     if not call.caller.may_see(row.user) and not _asks((await run.status()).waits, body.reason):
         raise RunNotFound(run.id)
     try:
-        decided = await call.unless_gone(run.approve(body.reason, body.value, by=by, timeout=wait_s, key=body.key))
+        key = call.idempotency_key(body.key)
+        decided = await call.unless_gone(run.approve(body.reason, body.value, by=by, timeout=wait_s, key=key))
     except TimeoutError:
         return Reply(DecisionAnswer(id=run.id, uid=run.uid, reason=body.reason, is_judged=False), 202)
     answer = DecisionAnswer(

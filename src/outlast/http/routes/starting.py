@@ -32,19 +32,19 @@ __all__ = ["start_run"]
 async def start_run(call: Call[StartQuery, StartRequest]) -> Reply[Outcome]:
     """Start a run; with `wait`, answer when it has ended (200), or after that time (202: it goes on).
 
-    Once it answers 201, the run will happen. The same id, workflow and input again is the same run. How a run failed is
-    in the answer: the request has done what it was to do.
+    Once it answers 201, the run will happen. The same id, workflow and input again is the same run; without an id the
+    header `Idempotency-Key` is taken for it. How a run failed is in the answer: the request has done what it was to do.
     """
-    body, app = call.body, call.app
+    body, app, asked = call.body, call.app, call.idempotency_key(call.body.id)
     engine, wait_s = engine_of(app), read_wait(call.query.wait)
     workflow = app.find_workflow(body.workflow)
     if workflow is None:
         raise FunctionNotFound(body.workflow[:200], "workflow")
     given, user = workflow.decode_input_json(bytes(body.input)), _owner(call.caller, body.user)
     if body.on_conflict == "restart":
-        await check_visible(call, body.id)
+        await check_visible(call, asked)
     start = check_start(
-        id=body.id,
+        id=asked,
         on_conflict=body.on_conflict,
         delay=body.delay,
         at=body.at,
@@ -59,7 +59,7 @@ async def start_run(call: Call[StartQuery, StartRequest]) -> Reply[Outcome]:
         with _part_of_callers_trace(call, start) as start:
             uid, name = await engine.start(workflow, given, start)
     except (RunExists, RunConflict):  # which say how the other run stands, and what it is
-        await check_visible(call, body.id)
+        await check_visible(call, asked)
         raise
     row = await engine.get_row(uid)
     if not call.caller.may_see(row.user):
