@@ -27,7 +27,7 @@ Body: TypeAlias = Callable[[], Awaitable[Any]]
 
 
 class Extension(Generic[T]):
-    """Derive from it, and give one to the app: `Outlast(url, extensions=[Actors(ada=client)])`.
+    """Derive from it, and give one to the app: `Outlast(url, extensions=[Actors({"ada": client})])`.
 
     One object serves all runs of its process: what is one run's own belongs into what `extend` gives. What it does in a
     body, the body does: time, chance and the world are to be had from the context and from steps alone.
