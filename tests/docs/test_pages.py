@@ -37,6 +37,7 @@ def log_as_it_was() -> Iterator[None]:
 
 @pytest.mark.process
 @pytest.mark.slow
+@pytest.mark.timeout(180)
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 async def test_every_block_of_a_page_runs(page: Path, tmp_path: Path) -> None:
     """Whoever copies the blocks of a page, in order, sees what the page says."""
