@@ -59,6 +59,8 @@ async def test_parts_of_long_stories(app, client):
     part = (await client.get(f"{RUNS}/A-1/timeline", params={"after": 0, "limit": 2})).json()
     assert [item["seq"] for item in part] == [1, 2]
     assert (await client.get(f"{RUNS}/A-1/history", params={"after": 0})).json() == []
+    assert len((await client.get(f"{RUNS}/A-1/history", params={"key": "twice"})).json()) == 1
+    assert (await client.get(f"{RUNS}/A-1/history", params={"key": "charge"})).json() == []
 
 
 async def test_lists_are_filtered_and_paged(app, client):

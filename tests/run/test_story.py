@@ -100,6 +100,11 @@ async def test_the_past_can_be_looked_at(app):
         ("succeeded", "double#1"),
         ("completed", None),
     ]
+    for after in (-2, -1, 0, 3, 5, 9):
+        for limit in (None, 0, 1, 3, 100):
+            begin = max(after, -1) + 1
+            part = timeline[begin : None if limit is None else begin + limit]
+            assert await run.timeline(after=after, limit=limit) == part, (after, limit)
     past = await run.state_at(3)
     assert (past.seq, past.status, past.results, past.path) == (3, "running", {"double": 2}, ("double", "double#1"))
     assert (await run.state_at(timeline[-1].at)).output == 4

@@ -61,6 +61,9 @@ if TYPE_CHECKING:
 
 __all__ = ["Engine"]
 
+PAGE = 1000
+"""Entries that are read at once."""
+
 
 class Engine:
     """One for each app; opened and closed by reference count."""
@@ -200,15 +203,19 @@ class Engine:
                 return cast(RunOutcome, next(event for event in reversed(read) if type(event) in OUTCOMES))
         raise RunNotFound(uid)
 
-    async def read_events(self, uid: str, *, after: int = -1, looking: bool = False) -> list[tuple[Entry, list[Event]]]:
-        """The journal behind a position, decoded. Raises PayloadUnreadable; for who is only `looking`, a payload that
-        cannot be read here is a `Sealed` instead."""
+    async def read_events(
+        self, uid: str, *, after: int = -1, most: int | None = None, looking: bool = False
+    ) -> list[tuple[Entry, list[Event]]]:
+        """The journal behind a position, decoded; with `most`, entries until there are so many events. Raises
+        PayloadUnreadable; for who is only `looking`, a payload that cannot be read here is a `Sealed` instead."""
         read: list[tuple[Entry, list[Event]]] = []
+        count, limit = 0, PAGE if most is None else max(min(most, PAGE), 1)
+        decode, on_unreadable = self.payloads.decode_events, (lambda _: None) if looking else None
         while True:
-            entries = await self.store.read_journal(uid, after=after)
-            decode, on_unreadable = self.payloads.decode_events, (lambda _: None) if looking else None
+            entries = await self.store.read_journal(uid, after=after, limit=limit)
             read += [(entry, decode(uid, entry.events, on_unreadable)) for entry in entries]
-            if len(entries) < 1000:
+            count += sum(len(events) for _, events in read[-len(entries) :]) if entries else 0
+            if len(entries) < limit or (most is not None and count >= most):
                 return read
             after = entries[-1].seq
 

@@ -17,13 +17,16 @@ from outlast.core.states import RunStatus
 from outlast.core.waits.events import WaitKind
 
 __all__ = [
+    "Attempts",
     "CancelAnswer",
     "CancelRequest",
     "Change",
+    "DecideRequest",
     "Decider",
     "DecisionAnswer",
     "DecisionRequest",
     "Done",
+    "DraftRequest",
     "End",
     "FindRun",
     "Follow",
@@ -40,6 +43,7 @@ __all__ = [
     "StartQuery",
     "StartRequest",
     "VersionFilters",
+    "VersionsOfAll",
     "WaitFilters",
     "WaitQuery",
 ]
@@ -89,6 +93,12 @@ class Part(FindRun, kw_only=True, forbid_unknown_fields=True):
     limit: Annotated[int, Meta(ge=1, le=10_000, description="At most so many.")] = 10_000
 
 
+class Attempts(Part, kw_only=True, forbid_unknown_fields=True):
+    """Which run, and which of its attempts."""
+
+    key: Annotated[str | None, Meta(description="Only of the step with this key.")] = None
+
+
 class Follow(FindRun, kw_only=True, forbid_unknown_fields=True):
     """Which run, and from where on."""
 
@@ -128,7 +138,14 @@ class RunFilters(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
 class VersionFilters(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
     """Which versions."""
 
+    status: Literal["draft", "active", "declined"] | None = None
     limit: Annotated[int, Meta(ge=1, le=1000)] = 100
+
+
+class VersionsOfAll(VersionFilters, kw_only=True, forbid_unknown_fields=True):
+    """Which versions, of which workflow."""
+
+    workflow: str | None = None
 
 
 class WaitFilters(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
@@ -213,6 +230,19 @@ class DecisionRequest(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
     value: Annotated[Any, Meta(description="The decision, as its schema says.")] = None
     by: Annotated[Decider | None, Meta(description="For admins; else it is who asks.")] = None
     key: Annotated[str | None, Meta(description="Of this attempt: the same again asks about the same one.")] = None
+
+
+class DraftRequest(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
+    """A graph to be stored."""
+
+    definition: Annotated[dict[str, Any], Meta(description="Its name, nodes and output, as a graph's file has them.")]
+    by: Annotated[str | None, Meta(description="Who stores it. For admins; else it is who asks.")] = None
+
+
+class DecideRequest(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
+    """In whose name a version is activated or declined."""
+
+    by: Annotated[str | None, Meta(description="Who decides; else it is who asks, if this server knows them.")] = None
 
 
 class SignIn(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):

@@ -121,9 +121,14 @@ class Run(Generic[R]):
         """Every attempt of every step: who ran it, when, with what, and how it ended."""
         return await self._tell(lambda journal: [describe_attempt(attempt) for attempt in list_attempts(journal)])
 
-    async def timeline(self) -> list[TimelineItem]:
-        """Everything that happened, in order: one item for each event, numbered from 0 (`seq`)."""
-        return await self._tell(lambda journal: [describe_item(item) for item in tell(journal)])
+    async def timeline(self, *, after: int = -1, limit: int | None = None) -> list[TimelineItem]:
+        """What happened, in order: one item for each event, numbered from 0 (`seq`).
+
+        All of it; or what came behind the event number `after`, and of that the first `limit` items.
+        """
+        begin = max(after, -1) + 1
+        end = None if limit is None else begin + max(limit, 0)
+        return await self._tell(lambda journal: [describe_item(item) for item in tell(journal)[begin:end]], most=end)
 
     async def state_at(self, moment: int | datetime) -> RunSnapshot:
         """The run as it knew itself after event number `moment`, or at that time. Before the first event: seq -1."""
@@ -242,9 +247,10 @@ class Run(Generic[R]):
             raise RunNotFound(self.id)
         return row
 
-    async def _tell(self, tell: Callable[[list[tuple[Entry, list[Event]]]], T]) -> T:
-        """What the journal says. A long one is told in a thread, so that nothing else in this loop waits for it."""
-        journal = await self._reach().read_events(self.uid, looking=True)
+    async def _tell(self, tell: Callable[[list[tuple[Entry, list[Event]]]], T], most: int | None = None) -> T:
+        """What the journal says, or its first `most` events. A long one is told in a thread, so that nothing else in
+        this loop waits for it."""
+        journal = await self._reach().read_events(self.uid, most=most, looking=True)
         if not journal:
             raise RunNotFound(self.id)
         if len(journal) < LONG_JOURNAL:

@@ -149,9 +149,9 @@ class SyncRun(Generic[R]):
         """As `Run.history`."""
         return self._client.call(self.handle.history())
 
-    def timeline(self) -> list[TimelineItem]:
+    def timeline(self, *, after: int = -1, limit: int | None = None) -> list[TimelineItem]:
         """As `Run.timeline`."""
-        return self._client.call(self.handle.timeline())
+        return self._client.call(self.handle.timeline(after=after, limit=limit))
 
     def cancel(self, reason: str = "no reason given", *, force: bool = False) -> bool:
         """As `Run.cancel`."""

@@ -16,7 +16,7 @@ from outlast.http.access import Caller
 from outlast.http.reach import find_run
 from outlast.http.refusals import InvalidRequest, NotAllowed
 from outlast.http.route import Call, Nothing, Reply
-from outlast.http.shapes import FindRun, Moment, Outcome, Part, RunFilters, WaitQuery
+from outlast.http.shapes import Attempts, FindRun, Moment, Outcome, Part, RunFilters, WaitQuery
 from outlast.run.handle import Run
 from outlast.run.options import AttributeValue
 from outlast.run.records import AttemptInfo, RunInfo, RunPage, RunSnapshot, TimelineItem
@@ -128,21 +128,22 @@ async def _until_ended(call: Call[Any, Any], run: Run[Any], seconds: float) -> N
         return
 
 
-async def list_attempts(call: Call[Part, Nothing]) -> list[AttemptInfo]:
+async def list_attempts(call: Call[Attempts, Nothing]) -> list[AttemptInfo]:
     """The history: every attempt of every step, in the order in which they were recorded.
 
-    Its numbers, for `after`, count from 0.
+    Its numbers, for `after`, count from 0; with a `key`, those of that step alone.
     """
     run, _ = await find_run(call)
     attempts = await run.history()
+    if call.query.key is not None:
+        attempts = [attempt for attempt in attempts if attempt.key == call.query.key]
     return attempts[call.query.after + 1 :][: call.query.limit]
 
 
 async def list_timeline(call: Call[Part, Nothing]) -> list[TimelineItem]:
     """The timeline: one item for each event, numbered from 0 (`seq`)."""
     run, _ = await find_run(call)
-    items = await run.timeline()
-    return items[call.query.after + 1 :][: call.query.limit]
+    return await run.timeline(after=call.query.after, limit=call.query.limit)
 
 
 async def get_state(call: Call[Moment, Nothing]) -> RunSnapshot:
