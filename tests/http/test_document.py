@@ -73,7 +73,7 @@ def served():
 
 
 @pytest.mark.slow
-@schema.exclude(operation_id=list(STREAMS)).parametrize()
+@schema.exclude(operation_id="follow_changes").parametrize()  # which never ends
 @settings(
     max_examples=EXAMPLES,
     deadline=None,

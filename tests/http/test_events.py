@@ -177,6 +177,22 @@ async def test_a_run_that_is_deleted_breaks_its_stream_off(app):
     assert stream.status == 404
 
 
+async def test_streams_are_limited(app, monkeypatch):
+    """Past the limit the next one is told to come back later; a place is free again when one has left."""
+    monkeypatch.setattr("outlast.http.feeds.MOST_STREAMS", 2)
+    await app.start("hold", id="H")
+    api, path = app.asgi(no_auth=True), f"{RUNS}/H/events"
+    async with streaming(api, path) as first, streaming(api, "/api/v1/changes") as second:
+        await first.until(lambda stream: stream.status)
+        await second.until(lambda stream: stream.status)
+        async with streaming(api, path) as third:
+            await third.until(lambda stream: stream.is_over)
+        assert (third.status, json.loads(third.raw)["code"]) == (503, "TOO_MANY_STREAMS")
+    async with streaming(api, path) as again:
+        await again.until(lambda stream: stream.events)
+    assert again.status == 200
+
+
 async def test_a_server_that_stops_ends_its_streams(app):
     """They break off, so that stopping does not wait for them; clients come back to another server."""
     await app.start("hold", id="H")

@@ -137,7 +137,8 @@ async def test_the_console_is_served(app, files, monkeypatch):
         assert index.text.startswith('<base href="/durable/console/">')
         assert "script-src 'self';" in index.headers["content-security-policy"]
         assert "unsafe" not in index.headers["content-security-policy"]
-        assert (await client.get("/durable/console/runs/A-17")).text == index.text
+        for view in ("runs/A-17", "run/a.b", "run/x.js", "workflow/shop.fulfil%2F1"):
+            assert (await client.get(f"/durable/console/{view}")).text == index.text, view
         script = await client.get("/durable/console/js/main.js")
         assert (script.text, script.headers["content-type"]) == ("export default 1;", "text/javascript; charset=utf-8")
         known = await client.get("/durable/console/js/main.js", headers={"if-none-match": script.headers["etag"]})

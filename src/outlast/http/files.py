@@ -61,6 +61,7 @@ class Files:
         self._files: dict[tuple[str, ...], File] = {}
         if folder.is_dir():
             self._read(folder, ())
+        self._folders = {path[0] for path in self._files if len(path) > 1}
 
     def _read(self, folder: Traversable, place: tuple[str, ...]) -> None:
         for entry in folder.iterdir():
@@ -72,9 +73,10 @@ class Files:
                 self._files[path] = File(data, kind, _tag(data))
 
     def find(self, path: tuple[str, ...], root: str) -> File | None:
-        """The file at `path`; for what looks like no file, the index: where the console is, it knows itself."""
+        """The file at `path`; for what looks like no file, the index: where the console is, it knows itself. What comes
+        behind a view's name may have dots: ids do."""
         found = self._files.get(path)
-        if found is None and not (path and "." in path[-1]):
+        if found is None and not (path and ("." in path[0] or path[0] in self._folders)):
             path = (INDEX,)
             found = self._files.get(path)
         if found is None or path != (INDEX,):
