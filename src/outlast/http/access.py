@@ -23,10 +23,12 @@ from outlast.http.refusals import NotAllowed
 if TYPE_CHECKING:
     from starlette.requests import HTTPConnection
 
-__all__ = ["ADMIN", "METRICS", "Access", "AuthHook", "Caller", "SignedIn", "TokenAccess", "make_access"]
+__all__ = ["ADMIN", "AUTHOR", "METRICS", "Access", "AuthHook", "Caller", "SignedIn", "TokenAccess", "make_access"]
 
 ADMIN = "admin"
 """The scope that sees and steers the runs of all."""
+AUTHOR = "author"
+"""The scope that stores graphs as drafts, which an admin activates: for a program that writes them."""
 METRICS = "metrics"
 """The scope that reads the server's metrics. Who has no other, a scraper, is let in there and nowhere else."""
 SHORTEST_TOKEN = 16

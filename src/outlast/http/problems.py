@@ -46,6 +46,7 @@ _STATUS: dict[type[OutlastError], int] = {
     errors.RunEnded: 409,
     errors.RunNotEnded: 409,
     errors.RunNotFailed: 409,
+    errors.VersionNotActive: 409,
     errors.WaitNotFound: 409,
     errors.ApprovalResolved: 409,
     errors.ApprovalForbidden: 403,

@@ -12,14 +12,16 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from outlast.core.keys import check_name
 from outlast.core.states import is_ended
-from outlast.errors import FunctionNotFound, InvalidSetting, RunConflict, RunExists
+from outlast.errors import InvalidSetting, RunConflict, RunExists
 from outlast.http.access import Caller
 from outlast.http.reach import check_visible, engine_of, handle_of, run_path
 from outlast.http.refusals import NotAllowed
 from outlast.http.route import Call, Reply
 from outlast.http.routes.runs import read_wait, wait_outcome
 from outlast.http.shapes import Outcome, StartQuery, StartRequest
+from outlast.run.definitions import find_startable
 from outlast.run.options import check_start
 from outlast.telemetry.otel import enter_trace, find_current_trace, leave_trace
 
@@ -37,9 +39,7 @@ async def start_run(call: Call[StartQuery, StartRequest]) -> Reply[Outcome]:
     """
     body, app, asked = call.body, call.app, call.idempotency_key(call.body.id)
     engine, wait_s = engine_of(app), read_wait(call.query.wait)
-    workflow = app.find_workflow(body.workflow)
-    if workflow is None:
-        raise FunctionNotFound(body.workflow[:200], "workflow")
+    workflow = await find_startable(app, engine, check_name("workflow", body.workflow))
     given, user = workflow.decode_input_json(bytes(body.input)), _owner(call.caller, body.user)
     if body.on_conflict == "restart":
         await check_visible(call, asked)

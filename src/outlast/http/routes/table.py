@@ -6,16 +6,17 @@ What always holds: what is not in here cannot be reached, and what is in here is
 from __future__ import annotations
 
 from outlast import errors
-from outlast.http.access import ADMIN, METRICS
+from outlast.http.access import ADMIN, AUTHOR, METRICS
 from outlast.http.refusals import MethodNotAllowed, NotAllowed, NotSignedIn
 from outlast.http.route import Errors, Route
-from outlast.http.routes import answering, following, runs, session, starting, steering, surroundings
+from outlast.http.routes import answering, definitions, following, runs, session, starting, steering, surroundings
 
 __all__ = ["API", "ROUTES", "RUN"]
 
 API = "/api/v1"
 RUN = f"{API}/runs/{{id}}"
 WORKFLOW = f"{API}/workflows/{{name}}"
+VERSION = f"{WORKFLOW}/versions/{{version}}"
 
 _FOUND: Errors = (errors.RunNotFound, errors.InvalidName, errors.InvalidSetting)
 _START: Errors = (
@@ -33,6 +34,7 @@ _START: Errors = (
     errors.RunConflict,
     errors.RunNotFound,
     errors.StoreFull,
+    errors.VersionNotActive,
     NotAllowed,
 )
 _FORK: Errors = (
@@ -58,6 +60,17 @@ _DECIDE: Errors = (
     errors.ApprovalResolved,
     NotAllowed,
 )
+_WORKFLOW: Errors = (errors.FunctionNotFound, errors.InvalidName, errors.InvalidDefinition)
+_VERSIONS: Errors = (errors.InvalidName, errors.InvalidSetting)
+_DRAFT: Errors = (
+    errors.InvalidDefinition,
+    errors.InvalidName,
+    errors.NotEncodable,
+    errors.ValueTooLarge,
+    errors.StoreFull,
+    NotAllowed,
+)
+_DECIDE_VERSION: Errors = (errors.FunctionNotFound, errors.InvalidName, errors.StoreFull, NotAllowed)
 
 ROUTES: tuple[Route, ...] = (
     Route("POST", f"{API}/runs", starting.start_run, _START, statuses=(201, 200, 202)),
@@ -77,16 +90,24 @@ ROUTES: tuple[Route, ...] = (
     Route("DELETE", RUN, steering.delete_run, (*_FOUND, errors.RunNotEnded), statuses=(204,)),
     Route("GET", f"{API}/waits", answering.list_waits, (errors.InvalidSetting, errors.InvalidName), tag="waits"),
     Route("GET", f"{API}/changes", following.follow_changes, tag="server"),
-    Route("GET", f"{API}/workflows", surroundings.list_workflows, tag="workflows"),
-    Route("GET", WORKFLOW, surroundings.get_workflow, (errors.FunctionNotFound,), tag="workflows"),
-    Route("GET", f"{WORKFLOW}/versions", surroundings.list_versions, (errors.InvalidName,), tag="workflows"),
+    Route("GET", f"{API}/workflows", definitions.list_workflows, tag="workflows"),
+    Route("GET", WORKFLOW, definitions.get_workflow, _WORKFLOW, tag="workflows"),
+    Route("GET", f"{WORKFLOW}/versions", definitions.list_versions, _VERSIONS, tag="workflows"),
+    Route("GET", VERSION, definitions.get_version, (errors.FunctionNotFound, errors.InvalidName), tag="workflows"),
+    Route("GET", f"{API}/versions", definitions.list_all_versions, _VERSIONS, tag="workflows"),
     Route(
-        "GET",
-        f"{WORKFLOW}/versions/{{version}}",
-        surroundings.get_version,
-        (errors.FunctionNotFound, errors.InvalidName),
+        "POST",
+        f"{API}/versions",
+        definitions.draft_version,
+        _DRAFT,
+        statuses=(201,),
+        scopes=(AUTHOR, ADMIN),
         tag="workflows",
     ),
+    Route(
+        "POST", f"{VERSION}/activate", definitions.activate_version, _DECIDE_VERSION, scopes=(ADMIN,), tag="workflows"
+    ),
+    Route("POST", f"{VERSION}/decline", definitions.decline_version, _DECIDE_VERSION, scopes=(ADMIN,), tag="workflows"),
     Route("GET", f"{API}/workers", surroundings.list_workers, scopes=(ADMIN,), tag="server"),
     Route("GET", f"{API}/queues", surroundings.list_queues, scopes=(ADMIN,), tag="server"),
     Route("GET", f"{API}/session", session.get_session, is_open=True, tag="session"),
