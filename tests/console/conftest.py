@@ -7,10 +7,11 @@ import socket
 from dataclasses import dataclass
 
 import pytest
+import pytest_asyncio
 import uvicorn
 from playwright.async_api import async_playwright
 
-from outlast import Context, Outlast
+from outlast import Context, Graph, Outlast, ref
 from tests.console.browser import FLAGS, find_chromium
 
 
@@ -21,7 +22,13 @@ class Decision:
 
 
 @pytest.fixture
-def app(tmp_path) -> Outlast:
+def mended() -> asyncio.Event:
+    """Set: checking works."""
+    return asyncio.Event()
+
+
+@pytest.fixture
+def app(tmp_path, mended) -> Outlast:
     """Workflows of every kind that the console has to show."""
     app = Outlast(f"sqlite:///{tmp_path}/console.db")
 
@@ -60,10 +67,42 @@ def app(tmp_path) -> Outlast:
     async def wide(ctx: Context, count: int) -> None:
         await ctx.map(charge, range(count), limit=200)
 
+    add_places(app, mended)
     return app
 
 
-@pytest.fixture
+def add_places(app: Outlast, mended: asyncio.Event) -> None:
+    """Plans with several places for one step; a check that fails before it is mended."""
+    charge = app.find_step("charge")
+    assert charge is not None
+
+    @app.step(name="check", retries=0)
+    async def check(amount: int) -> int:
+        if amount > 90 and not mended.is_set():
+            raise ValueError("too much")
+        return amount
+
+    @app.workflow(name="twice")
+    async def twice(ctx: Context, amount: int) -> str:
+        """The same step in several places."""
+        await check(1)
+        for number in range(3):
+            await check(number)
+        if amount > 50:
+            await check(amount)
+        else:
+            await charge(amount)
+        return await charge(2)
+
+    app.graph(
+        Graph("sorted")
+        .node("look", check, input={"amount": ref.input.amount}, next={"1": "each", "*": "other"})
+        .node("each", check, for_each=ref.input.items, input={"amount": ref.item})
+        .node("other", charge, input={"amount": 1})
+    )
+
+
+@pytest_asyncio.fixture(loop_scope="package")
 async def site(app):
     """Where the console is, with a worker beside it."""
     sock = socket.socket()
@@ -80,16 +119,16 @@ async def site(app):
         sock.close()
 
 
-@pytest.fixture
+@pytest_asyncio.fixture(scope="package", loop_scope="package")
 async def browser():
-    """A Chromium, without a window."""
+    """A Chromium, without a window: one for all tests, each of which has a context of its own."""
     async with async_playwright() as playwright:
         browser = await playwright.chromium.launch(executable_path=find_chromium(), args=list(FLAGS))
         yield browser
         await browser.close()
 
 
-@pytest.fixture
+@pytest_asyncio.fixture(loop_scope="package")
 async def page(browser, site):
     """A page on a desk. What its scripts stumble over fails the test."""
     context = await browser.new_context(viewport={"width": 1360, "height": 860}, base_url=site)

@@ -5,9 +5,10 @@ import { ask, get, post, runPath } from "./api.js";
 import { ENDED } from "./format.js";
 import { initial, JsonField, SchemaForm } from "./forms.js";
 import { act, Dialog, tell, Trouble, useData } from "./parts.js";
+import { undosOf } from "./plan.js";
 import { go } from "./router.js";
 
-export function RunActions({ run, story, waits }) {
+export function RunActions({ run, story, waits, plan, again }) {
   const [open, setOpen] = useState(null);
   const ended = ENDED.has(run.status);
   const query = { uid: run.uid };
@@ -19,12 +20,13 @@ export function RunActions({ run, story, waits }) {
     ${run.status === "suspended" && !gates.length && html`<button class="primary"
       onClick=${() => act(() => post(runPath(run, "/resume"), {}, query), "It goes on.")}>Resume</button>`}
     ${run.status === "failed" && html`<button class="primary"
-      onClick=${() => act(() => post(runPath(run, "/retry"), {}, query), "It goes on from what failed.")}>Retry</button>`}
+      onClick=${() => setOpen({ kind: "retry" })}>Retry</button>`}
     ${!ended && html`<button onClick=${() => setOpen({ kind: "signal" })}>Signal</button>`}
     <button onClick=${() => setOpen({ kind: "fork" })}>Fork</button>
     ${!ended && html`<button class="danger" onClick=${() => setOpen({ kind: "cancel" })}>Cancel</button>`}
     ${ended && html`<button class="danger" onClick=${() => setOpen({ kind: "delete" })}>Delete</button>`}
-    ${open?.kind === "cancel" && html`<${Cancel} ...${{ run, story, close, query }} />`}
+    ${open?.kind === "cancel" && html`<${Cancel} ...${{ run, story, plan, close, query }} />`}
+    ${open?.kind === "retry" && html`<${Retry} ...${{ run, story, close, query, again }} />`}
     ${open?.kind === "delete" && html`<${Delete} ...${{ run, close, query }} />`}
     ${open?.kind === "signal" && html`<${Signal} ...${{ run, close, query, waits }} />`}
     ${open?.kind === "fork" && html`<${Fork} ...${{ run, story, close, query }} />`}
@@ -33,18 +35,42 @@ export function RunActions({ run, story, waits }) {
 
 const Buttons = ({ close, children }) => html`<footer><button type="button" onClick=${close}>Back</button>${children}</footer>`;
 
-function Cancel({ run, story, close, query }) {
+const stepsOf = (story) => [...(story?.steps.values() || [])];
+
+/** Keys of steps: the first of them, and how many more there are. */
+const Keys = ({ steps, most = 30 }) => html`<ol class="keys-of">${steps.slice(0, most).map((step) => html`<li key=${step.key}><code>${step.key}</code></li>`)}
+  ${steps.length > most && html`<li class="faint">and ${steps.length - most} more</li>`}</ol>`;
+
+function Retry({ run, story, close, query, again: look }) {
+  const steps = stepsOf(story).filter((step) => !step.compensates);
+  const kept = steps.filter((step) => step.status === "succeeded");
+  const again = steps.filter((step) => step.status !== "succeeded");
+  const send = (event) => {
+    event.preventDefault();
+    act(() => post(runPath(run, "/retry"), {}, query), "It goes on from what failed.").then((done) => { if (done) { close(); look(); } });
+  };
+  return html`<${Dialog} title=${`Retry ${run.id}?`} onClose=${close}><form onSubmit=${send}>
+    <p>This run goes on from what failed, with a fresh budget of attempts. What succeeded stays, and is not done again.</p>
+    <div class="two"><div><h4>Kept (${kept.length})</h4><${Keys} steps=${kept} /></div>
+      <div><h4>Runs again (${again.length})</h4><${Keys} steps=${again} />${!again.length && html`<p class="faint">The body alone: no step had failed.</p>`}</div></div>
+    <${Buttons} close=${close}><button class="primary" autofocus>Retry</button></${Buttons}></form></${Dialog}>`;
+}
+
+function Cancel({ run, story, plan, close, query }) {
   const [reason, setReason] = useState("");
   const [force, setForce] = useState(false);
-  const undone = [...(story?.steps.values() || [])].filter((step) => step.status === "succeeded" && !step.compensates).reverse();
+  const undos = undosOf(plan);
+  const undone = stepsOf(story).filter((step) => step.doneSeq !== null && !step.compensates && !step.isKept && (step.hasUndo || undos.has(step.function)))
+    .sort((one, other) => other.doneSeq - one.doneSeq);
   const send = (event) => {
     event.preventDefault();
     act(() => post(runPath(run, "/cancel"), { reason: reason || "cancelled in the console", force }, query),
-      (answer) => (answer?.cancelled === false ? "It had ended already." : "It was asked to stop.")).then((done) => done && close());
+      (answer) => (answer?.is_sent === false ? "It had ended already." : "It was asked to stop.")).then((done) => done && close());
   };
   return html`<${Dialog} title=${`Cancel ${run.id}?`} onClose=${close}><form onSubmit=${send}>
-    <p>Its children stop first, then its body cleans up. Steps that declare a compensation are undone, last first${undone.length
-      ? html`, among these: ${undone.slice(0, 8).map((step) => html`<code key=${step.key}>${step.key}</code> `)}` : "."}</p>
+    <p>Its children stop first, then its body may clean up. ${!plan ? "No plan says what is undone then: every step that declares a compensation, last first."
+      : undone.length ? `Then ${undone.length === 1 ? "this is" : "these are"} undone, in this order:` : "Nothing it did so far declares how it is undone."}</p>
+    ${undone.length > 0 && html`<${Keys} steps=${undone} most=${12} />`}
     <div class="field"><label for="why">Reason</label><input id="why" autofocus value=${reason} onInput=${(e) => setReason(e.target.value)} /></div>
     <div class="field check"><input type="checkbox" id="force" checked=${force} onChange=${(e) => setForce(e.target.checked)} />
       <label for="force">By force: its body gets no say</label></div>
@@ -78,14 +104,14 @@ function Signal({ run, close, query, waits }) {
     <${Buttons} close=${close}><button class="primary">Send</button></${Buttons}></form></${Dialog}>`;
 }
 
-function Fork({ run, story, close, query }) {
-  const steps = [...(story?.steps.values() || [])].filter((step) => !step.compensates);
-  const [at, setAt] = useState((steps.find((step) => step.status === "failed") || steps[steps.length - 1])?.key || "");
+export function Fork({ run, story, close, query, before }) {
+  const steps = stepsOf(story).filter((step) => !step.compensates);
+  const [at, setAt] = useState(before || (steps.find((step) => step.status === "failed") || steps[steps.length - 1])?.key || "");
   const [id, setId] = useState("");
   const [edits, setEdits] = useState({});
-  const index = steps.findIndex((step) => step.key === at);
-  const kept = steps.slice(0, Math.max(index, 0)).filter((step) => step.status === "succeeded");
-  const again = steps.slice(Math.max(index, 0));
+  const seq = story.steps.get(at)?.seq ?? 0;
+  const kept = steps.filter((step) => step.doneSeq !== null && step.doneSeq < seq);
+  const again = steps.filter((step) => step.doneSeq === null || step.doneSeq >= seq);
   const send = async (event) => {
     event.preventDefault();
     const body = { at, id: id || null, results: edits };
@@ -97,14 +123,14 @@ function Fork({ run, story, close, query }) {
   };
   if (!steps.length) return html`<${Dialog} title="Fork" onClose=${close}><p>There is no step to fork at yet.</p></${Dialog}>`;
   return html`<${Dialog} title=${`Fork ${run.id}`} onClose=${close}><form onSubmit=${send}>
-    <p>A new run begins with a copy of this one before a step, and goes on with the code at hand.</p>
+    <p>A new run begins with a copy of this one before a step, and goes on with the code at hand. This one stays as it is.</p>
     <div class="field"><label for="at">Before the step</label><select id="at" value=${at} onChange=${(e) => { setAt(e.target.value); setEdits({}); }}>
       ${steps.map((step) => html`<option key=${step.key} value=${step.key}>${step.key}</option>`)}</select></div>
     <div class="two"><div><h4>Kept (${kept.length})</h4>${kept.slice(-30).map((step) => html`<details key=${step.key}>
         <summary><code>${step.key}</code>${step.key in edits ? " (edited)" : ""}</summary>
         <${JsonField} id=${`edit-${step.key}`} value=${step.result} label=${html`<label for=${`edit-${step.key}`}>Result</label>`}
           onChange=${(value) => setEdits({ ...edits, [step.key]: value })} /></details>`)}</div>
-      <div><h4>Runs again (${again.length})</h4>${again.slice(0, 30).map((step) => html`<div key=${step.key}><code>${step.key}</code></div>`)}</div></div>
+      <div><h4>Runs again (${again.length})</h4><${Keys} steps=${again} /></div></div>
     <div class="field"><label for="fork-id">Id (optional)</label><input id="fork-id" value=${id} onInput=${(e) => setId(e.target.value)} /></div>
     <${Buttons} close=${close}><button class="primary">Fork</button></${Buttons}></form></${Dialog}>`;
 }

@@ -4,10 +4,11 @@ import { html, render, useEffect, useState } from "./vendor/preact.js";
 import { ask, follow, get, post, whenSignedOut } from "./api.js";
 import { Dialog, Toasts, Trouble, act, tell } from "./parts.js";
 import { Palette } from "./palette.js";
+import { Workflows, WorkflowView } from "./definitions.js";
 import { followLinks, go, href, useRoute } from "./router.js";
 import { Runs } from "./runs.js";
 import { RunView } from "./run.js";
-import { Waits, Workers, Workflows, WorkflowView } from "./surroundings.js";
+import { Waits, Workers } from "./surroundings.js";
 
 const PLACES = [["workflows", "Workflows"], ["runs", "Runs"], ["waits", "Waits"], ["workers", "Workers"]];
 const KEYS = [["/", "find a run, a workflow, a place"], ["j k ↓ ↑", "through lists and steps"], ["← →", "through time, on the slider"],
@@ -62,9 +63,9 @@ const isAt = (route, view) => route.view === view || (view === "runs" && route.v
 
 function viewOf({ view, parts, query }, changes) {
   switch (view) {
-    case "run": return html`<${RunView} key=${`${parts[0]} ${query.uid}`} id=${parts[0]} query=${query} />`;
-    case "workflows": return html`<${Workflows} />`;
-    case "workflow": return html`<${WorkflowView} name=${parts[0]} changes=${changes} />`;
+    case "run": return html`<${RunView} key=${`${parts[0]} ${query.uid}`} id=${parts[0]} query=${query} changes=${changes} />`;
+    case "workflows": return html`<${Workflows} changes=${changes} />`;
+    case "workflow": return html`<${WorkflowView} name=${parts[0]} query=${query} changes=${changes} />`;
     case "waits": return html`<${Waits} changes=${changes} />`;
     case "workers": return html`<${Workers} changes=${changes} />`;
     case "runs": return html`<${Runs} query=${query} changes=${changes} />`;

@@ -3,12 +3,12 @@
 const GLYPHS = {
   queued: "◌", pending: "◌", running: "▶", started: "▶", retrying: "↻", suspended: "‖", sleeping: "☾", waiting: "‖", sleep: "☾", wait: "‖", milestone: "◆",
   completed: "✓", succeeded: "✓", reused: "✓", failed: "✕", cancelled: "⊘", compensating: "↶", compensated: "⟲",
-  compensation_failed: "⚠", lost: "?", settled: "·",
+  compensation_failed: "⚠", lost: "?", settled: "·", draft: "✎", active: "✓", declined: "⊘",
 };
 const TONES = {
   running: "busy", started: "busy", retrying: "warn", suspended: "warn", waiting: "warn", completed: "good",
   succeeded: "good", reused: "good", failed: "bad", compensation_failed: "bad", cancelled: "off", compensated: "undone",
-  compensating: "undone", lost: "bad",
+  compensating: "undone", lost: "bad", draft: "warn", active: "good", declined: "off",
 };
 export const glyph = (status) => GLYPHS[status] || "·";
 export const tone = (status) => TONES[status] || "calm";

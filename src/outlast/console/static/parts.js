@@ -35,8 +35,8 @@ export function Copy({ text, most = 22 }) {
   return html`<button class="copy" title=${`Copy ${text}`} onClick=${copy}>${done ? "copied" : middle(text, most)}</button>`;
 }
 
-export const RunLink = ({ run, most = 26 }) => html`
-  <a href=${href("run", [run.id], { uid: run.uid })} title=${run.id}>${middle(run.id, most)}</a>`;
+export const RunLink = ({ run, most = 26, main }) => html`
+  <a class=${main ? "row-link" : null} href=${href("run", [run.id], { uid: run.uid })} title=${run.id}>${middle(run.id, most)}</a>`;
 
 /** A value as a tree: what is long is folded. */
 export function Value({ of, name, open = true, depth = 0 }) {

@@ -1,27 +1,48 @@
-// The plan of a workflow, drawn as boxes in boxes, with a run's live counts on its steps.
+// The plan of a workflow, drawn as boxes in boxes (a graph: as boxes and arrows), with what became of each in a run.
 
 import { html, useMemo } from "./vendor/preact.js";
+import { Flow } from "./flow.js";
 import { baseKey, glyph, tone, words } from "./format.js";
+import { placeSteps } from "./walk.js";
 
-/** By plain name: how many steps of the run have which status. */
-export function countsOf(story) {
-  const counts = new Map();
-  for (const step of story?.steps.values() || []) {
-    const name = baseKey(step.key);
-    const one = counts.get(name) || { total: 0, by: {}, key: step.key };
+/** What became of each place of a plan: how many steps of the run came from it, and which have which status. */
+function standingsOf(plan, story) {
+  const steps = [...(story?.steps.values() || [])];
+  const placeOf = plan?.nodes?.length ? placeSteps(plan, steps) : new Map(steps.map((step) => [step.key, baseKey(step.key)]));
+  const standings = new Map();
+  for (const step of steps) {
+    const place = placeOf.get(step.key);
+    if (place === undefined) continue;
+    const one = standings.get(place) || { total: 0, by: {}, key: step.key };
     one.total += 1;
     one.by[step.status] = (one.by[step.status] || 0) + 1;
     if (step.status !== "succeeded") one.key = step.key;
-    counts.set(name, one);
+    standings.set(place, one);
   }
-  return counts;
+  return { standings, placeOf };
 }
 
 export function Plan({ plan, story, selected, onSelect }) {
-  const counts = useMemo(() => countsOf(story), [story]);
-  if (!plan) return html`<${Walked} story=${story} selected=${selected} onSelect=${onSelect} />`;
-  return html`<div class="plan" role="group" aria-label="Plan"><div class="cap">start</div>
-    <${Nodes} nodes=${plan.nodes || []} ...${{ counts, selected, onSelect }} /></div>`;
+  const { standings, placeOf } = useMemo(() => standingsOf(plan, story), [plan, story]);
+  if (!plan || !(plan.nodes?.length || plan.flow)) return html`<${Walked} story=${story} selected=${selected} onSelect=${onSelect} />`;
+  const rest = { standings, onSelect, at: selected ? placeOf.get(selected) : undefined };
+  return html`<div class="plan" role="group" aria-label="Plan">${plan.nodes?.length
+    ? html`<div class="cap">start</div><${Nodes} nodes=${plan.nodes} ...${rest} />`
+    : html`<${Flow} flow=${plan.flow} box=${(node, group) => html`<${StepBox} node=${node} child=${node.kind === "child"} group=${group} ...${rest} />`} />`}</div>`;
+}
+
+/** By name of a step's function or a child's workflow: what undoes it, where the plan says so. */
+export function undosOf(plan) {
+  const found = new Map();
+  const look = (node) => {
+    if (node.kind === "step" && node.undo) found.set(node.function, node.undo);
+    if (node.kind === "child" && node.workflow) found.set(node.workflow, "its own unwind");
+    const { arms = [], handlers = [], lanes = [], test = [], body = [], orelse = [], finalbody = [] } = node;
+    const inside = [...arms, ...handlers].flatMap((arm) => [...(arm.test || []), ...(arm.body || [])]);
+    [...inside, ...lanes.flat(), ...test, ...body, ...orelse, ...finalbody].forEach(look);
+  };
+  (plan?.nodes || []).forEach(look);
+  return found;
 }
 
 const Nodes = ({ nodes, ...rest }) => html`<div class="sequence">${(nodes || []).map((node) => html`
@@ -30,8 +51,8 @@ const Nodes = ({ nodes, ...rest }) => html`<div class="sequence">${(nodes || [])
 function Node({ node, ...rest }) {
   const title = node.label || node.id;
   switch (node.kind) {
-    case "step": return html`<${StepBox} node=${node} name=${node.name || node.function} ...${rest} />`;
-    case "child": return html`<${StepBox} node=${node} name=${node.name || node.workflow} child ...${rest} />`;
+    case "step": return html`<${StepBox} node=${node} ...${rest} />`;
+    case "child": return html`<${StepBox} node=${node} child ...${rest} />`;
     case "wait": return html`<div class="leaf wait">‖ ${title}</div>`;
     case "mark": return html`<div class="leaf mark">◆ ${title}</div>`;
     case "end": return html`<div class=${`leaf end ${node.form}`}>${node.form === "raise" ? "✕" : "■"} ${title}</div>`;
@@ -58,17 +79,19 @@ function Node({ node, ...rest }) {
 
 const armLabel = (arm, at, title) => arm.pattern || (arm.condition || at === 0 ? (at === 0 ? `if ${title}` : "else if") : "else");
 
-function StepBox({ node, name, child, counts, selected, onSelect }) {
-  const found = counts.get(name) || counts.get(node.function) || counts.get(node.workflow);
+function StepBox({ node, child, group, standings, at, onSelect }) {
+  const found = standings.get(node.id);
   const status = found ? worst(found.by) : "planned";
-  const isSelected = found && selected && baseKey(selected) === name;
-  const label = node.label || name;
-  return html`<button class=${`leaf step ${tone(status)} ${status} ${isSelected ? "selected" : ""}`} disabled=${!found || !onSelect}
-      aria-label=${`${label}: ${words(status)}${found && found.total > 1 ? `, ${found.total} times` : ""}`}
+  const label = node.label || node.name || node.function || node.workflow || node.id;
+  const many = found && found.total > 1;
+  return html`<button class=${`leaf step ${tone(status)} ${status} ${at === node.id ? "selected" : ""}`} disabled=${!found || !onSelect}
+      title=${[node.detail, group && `${group.kind}: ${group.label}`, node.undo && `undone by ${node.undo}`].filter(Boolean).join(" · ") || null}
+      aria-label=${`${label}: ${words(status)}${many ? `, ${found.total} times` : ""}`}
       onClick=${() => onSelect && found && onSelect(found.key)}>
     <i aria-hidden="true">${found ? glyph(status) : "○"}</i><span>${label}${child && html` <small>child</small>`}</span>
-    ${found && found.total > 1 && html`<b class="num">${found.by.succeeded || 0}/${found.total}</b>`}
-    ${node.undo && html`<small class="faint" title=${`undone by ${node.undo}`}>↶</small>`}</button>`;
+    ${many && html`<b class="num">${found.by.succeeded || 0}/${found.total}</b>`}
+    ${group && html`<small class="faint" aria-hidden="true">⇶</small>`}
+    ${node.undo && html`<small class="faint" aria-hidden="true">↶</small>`}</button>`;
 }
 
 function worst(by) {

@@ -2,7 +2,7 @@
 
 import { html, useCallback, useEffect, useMemo, useRef, useState } from "./vendor/preact.js";
 import { follow, get, runPath } from "./api.js";
-import { RunActions } from "./actions.js";
+import { Fork, RunActions } from "./actions.js";
 import { ENDED, localTime, span, ms, waitingWords, words } from "./format.js";
 import { Box, Copy, Empty, Failure, Loading, RunLink, Status, Time, Took, Trouble, Value, useData, useNow } from "./parts.js";
 import { Plan } from "./plan.js";
@@ -10,60 +10,120 @@ import { go, href } from "./router.js";
 import { storyOf } from "./story.js";
 import { Waterfall } from "./waterfall.js";
 
-/** The timeline as it grows, in portions: a long one comes in bursts, and is drawn once for each. */
+const PORTION_MS = 60;
+const PULSE_MS = 500;
+const REOPENED_MS = 5000;
+const FIRST_PAGE = 300;
+const PAGE = 10_000;
+
+/** The timeline: what there is in one piece, then as it grows, in portions that are drawn once each. `pulse` counts slowly
+    while it grows, for what has to be asked again. A run that was reopened after its end is followed on from there. */
 function useTimeline(run) {
   const [items, setItems] = useState([]);
   const [live, setLive] = useState(true);
-  const [ended, setEnded] = useState(0);
+  const [pulse, setPulse] = useState(0);
+  const [round, setRound] = useState(0);
+  const [whole, setWhole] = useState(false);
+  const seen = useRef({ uid: null, seq: -1, run: null, atEnd: null });
+  seen.current.run = run;
+  useEffect(() => {
+    const { atEnd } = seen.current;
+    if (run && atEnd && run !== atEnd && (!ENDED.has(run.status) || run.finished_at !== atEnd.finished_at)) setRound((n) => n + 1);
+  }, [run]);
   useEffect(() => {
     if (!run) return undefined;
+    const mine = seen.current;
+    const abort = new AbortController();
     let waiting = [];
     let timer = null;
-    const flush = () => { timer = null; const portion = waiting; waiting = []; setItems((all) => all.concat(portion)); };
-    setItems([]);
-    const stop = follow(runPath(run, "/events"), { uid: run.uid, after: -1 }, {
-      onMessage: (item) => { waiting.push(item); timer = timer || setTimeout(flush, 60); },
-      onState: setLive,
-      onEnd: () => { setLive(true); setEnded((n) => n + 1); },
-    });
-    return () => { stop(); clearTimeout(timer); };
-  }, [run?.uid, run?.reopened]);
-  return { items, live, ended };
+    let pulsing = null;
+    let stop = () => {};
+    const add = (portion) => {
+      if (!portion.length || abort.signal.aborted) return;
+      mine.seq = portion[portion.length - 1].seq;
+      setItems((all) => all.concat(portion));
+    };
+    const beat = () => { pulsing = null; setPulse((n) => n + 1); };
+    const flush = () => {
+      timer = null;
+      add(waiting.splice(0));
+      pulsing = pulsing || setTimeout(beat, PULSE_MS);
+    };
+    const listen = () => {
+      stop = follow(runPath(run, "/events"), { uid: run.uid, after: mine.seq }, {
+        onMessage: (item) => { waiting.push(item); timer = timer || setTimeout(flush, PORTION_MS); },
+        onState: setLive,
+        onEnd: () => { mine.atEnd = mine.run; setLive(true); beat(); },
+      });
+    };
+    if (mine.uid !== run.uid) { Object.assign(mine, { uid: run.uid, seq: -1 }); setItems([]); setWhole(false); }
+    mine.atEnd = null;
+    readTimeline(run, mine.seq, abort.signal, add).then(() => {
+      if (abort.signal.aborted) return;
+      setWhole(true);
+      if (ENDED.has(run.status)) mine.atEnd = run;
+      else listen();
+    }, () => abort.signal.aborted || listen());
+    return () => { stop(); clearTimeout(timer); clearTimeout(pulsing); add(waiting.splice(0)); abort.abort(); };
+  }, [run?.uid, round]);
+  return { items, live, pulse, whole };
 }
 
-export function RunView({ id, query }) {
+/** Told in a first piece that is there at once, and the rest. */
+async function readTimeline(run, after, signal, tell) {
+  let last = after;
+  for (let limit = FIRST_PAGE; ; limit = PAGE) {
+    const page = await get(runPath(run, "/timeline"), { uid: run.uid, after: last, limit }, signal);
+    if (page.length) last = page[page.length - 1].seq;
+    tell(page);
+    if (page.length < limit) return;
+  }
+}
+
+export function RunView({ id, query, changes }) {
   const { data: run, problem, again } = useData((signal) => get(runPath({ id }), { uid: query.uid }, signal), [id, query.uid]);
-  const { items, live, ended } = useTimeline(run);
+  const { items, live, pulse, whole } = useTimeline(run);
   const [at, setAt] = useState(null);
-  useEffect(() => { if (items.length) again(); }, [ended, Math.floor(items.length / 50), items[items.length - 1]?.kind]);
+  useEffect(() => { if (pulse) again(); }, [pulse]);
+  const lookedAt = useRef(0);
+  useEffect(() => { // somebody may have reopened it
+    if (!changes || !run || !ENDED.has(run.status) || Date.now() - lookedAt.current < REOPENED_MS) return;
+    lookedAt.current = Date.now();
+    again();
+  }, [changes]);
   if (problem && !run) return html`<${Trouble} problem=${problem} retry=${again} />`;
   if (!run) return html`<${Loading} />`;
-  return html`<${Shown} ...${{ run, items, live, at, setAt, query, again }} />`;
+  return html`<${Shown} ...${{ run, items, live, whole, at, setAt, query, again }} />`;
 }
 
-function Shown({ run, items, live, at, setAt, query }) {
+/** Of the version that the run has, as the store keeps it; else of the code at hand. */
+async function planOf(run, signal) {
+  const path = `workflows/${encodeURIComponent(run.workflow)}`;
+  const kept = await get(`${path}/versions/${encodeURIComponent(run.version)}`, null, signal).catch(() => null);
+  return (kept || await get(path, null, signal).catch(() => null))?.plan || null;
+}
+
+function Shown({ run, items, live, whole, at, setAt, query, again }) {
   const last = items.length ? items[items.length - 1].seq : -1;
   const isPast = at !== null && at < last;
   const story = useMemo(() => storyOf(items, isPast ? at : null), [items, isPast ? at : null]);
-  const isOpen = !ENDED.has(story.status);
+  const status = isPast || whole ? story.status : run.status; // of the first piece alone no status follows
+  const isOpen = !ENDED.has(status);
   const now = useNow(isOpen && !isPast);
-  const end = isPast || !isOpen ? ms(story.at) ?? now : now;
-  const { data: workflow } = useData((signal) => get(`workflows/${encodeURIComponent(run.workflow)}`, null, signal).catch(() => null), [run.workflow]);
-  const { data: waits } = useData((signal) => get("waits", { workflow: run.workflow, limit: 500 }, signal).then((page) => page.waits, () => []), [run.uid, items.length]);
-  const mine = (waits || []).filter((wait) => wait.run_uid === run.uid);
+  const end = (isPast ? ms(story.at) : isOpen ? null : ms(whole ? story.at : run.finished_at)) ?? now;
+  const { data: plan } = useData((signal) => planOf(run, signal), [run.workflow, run.version]);
   const select = useCallback((key) => go("run", [run.id], { ...query, step: key }, { replace: true }), [run.id, query]);
-  const status = isPast || items.length ? story.status : run.status;
   return html`<div class="run">
     <header class="run-head">
       <div class="titles"><p class="over"><a href=${href("workflow", [run.workflow])}>${run.workflow}</a> <span class="faint">version ${run.version}</span></p>
         <h2><${Copy} text=${run.id} most=${40} /> <${Status} of=${status} /></h2>
         <p class="why">${isPast ? `as it was at ${localTime(story.at)}` : story.reason || waitingWords(run)}
           ${!live && html` <b class="bad">· no connection, trying again</b>`}</p></div>
-      ${!isPast && html`<${RunActions} run=${run} story=${story} waits=${mine} />`}
+      ${!isPast && html`<${RunActions} run=${run} story=${story} waits=${run.waits} plan=${plan} again=${again} />`}
     </header>
     <${Slider} items=${items} at=${at} setAt=${setAt} last=${last} story=${story} />
     <div class="columns-run">
-      <section class="pane plan-pane" aria-label="Plan"><${Plan} plan=${workflow?.plan} story=${story} selected=${query.step} onSelect=${select} /></section>
+      <section class="pane plan-pane" aria-label="Plan"><${Plan} plan=${plan} story=${story} selected=${query.step} onSelect=${select} /></section>
       <section class="pane" aria-label="Waterfall"><${Waterfall} story=${story} now=${end} selected=${query.step} onSelect=${select} /></section>
       <aside class="pane details" aria-label="Details"><${Details} ...${{ run, story, query, items, isPast }} /></aside>
     </div></div>`;
@@ -91,7 +151,7 @@ function Details({ run, story, query, items, isPast }) {
       ${step && html`<a role="tab" href=${href("run", [run.id], { uid: query.uid })}>✕ whole run</a>`}
       <a role="tab" aria-selected=${query.tab === "timeline"} href=${href("run", [run.id], { ...query, tab: "timeline" })}>Timeline</a></div>
     ${query.tab === "timeline" ? html`<${TimelineList} items=${items} until=${story.at} />`
-      : step ? html`<${StepDetails} run=${run} step=${step} />` : html`<${RunDetails} run=${run} story=${story} isPast=${isPast} />`}`;
+      : step ? html`<${StepDetails} run=${run} step=${step} story=${story} />` : html`<${RunDetails} run=${run} story=${story} isPast=${isPast} />`}`;
 }
 
 function RunDetails({ run, story, isPast }) {
@@ -115,18 +175,21 @@ function RunDetails({ run, story, isPast }) {
         <span class="faint">${child.workflow}</span></div>`)}</section>`}`;
 }
 
-function StepDetails({ run, step }) {
-  const { data } = useData((signal) => get(runPath(run, "/history"), { uid: run.uid, limit: 1000 }, signal).catch(() => []), [run.uid, step.key, step.attempts.length, step.status]);
-  const attempts = (data || []).filter((attempt) => attempt.key === step.key);
+function StepDetails({ run, step, story }) {
+  const [forking, setForking] = useState(false);
+  const { data } = useData((signal) => get(runPath(run, "/history"), { uid: run.uid, key: step.key }, signal).catch(() => []), [run.uid, step.key, step.attempts.length, step.status]);
+  const attempts = data || [];
   return html`<p><${Status} of=${step.status} /> ${step.function && html`<code>${step.function}</code>`}
       ${step.compensates && html` undoes <code>${step.compensates}</code>`}</p>
+    ${!step.compensates && html`<p><button onClick=${() => setForking(true)}>Fork from here</button></p>`}
+    ${forking && html`<${Fork} run=${run} story=${story} before=${step.key} query=${{ uid: run.uid }} close=${() => setForking(false)} />`}
     ${step.progress !== undefined && step.progress !== null && html`<${Box} title="Progress" of=${step.progress} />`}
     <${Failure} error=${step.error} />
     <${Box} title="Arguments" of=${step.arguments} />
     ${step.result !== undefined && html`<${Box} title="Result" of=${step.result} />`}
     <h4>Attempts</h4>
     <table class="attempts"><thead><tr><th>#</th><th>Status</th><th>Began</th><th>Took</th><th>Worker</th></tr></thead>
-      <tbody>${(attempts.length ? attempts : []).map((attempt) => html`<tr key=${attempt.attempt}>
+      <tbody>${attempts.map((attempt) => html`<tr key=${attempt.attempt}>
         <td class="num">${attempt.attempt}</td><td><${Status} of=${attempt.status} small /></td><td><${Time} at=${attempt.began_at} /></td>
         <td><${Took} from=${attempt.began_at} to=${attempt.ended_at} /></td><td title=${attempt.worker}>${attempt.worker.slice(0, 8)}</td></tr>
         ${attempt.error && attempt.status !== step.status && html`<tr><td colspan="5" class="bad">${attempt.error.type}: ${attempt.error.message}</td></tr>`}`)}</tbody></table>

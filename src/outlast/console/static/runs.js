@@ -1,6 +1,6 @@
 // The list of runs: filters live in the address, new runs appear by themselves, several can be cancelled or retried.
 
-import { html, useEffect, useRef, useState } from "./vendor/preact.js";
+import { html, useCallback, useEffect, useMemo, useRef, useState } from "./vendor/preact.js";
 import { get, post, runPath } from "./api.js";
 import { StartRun } from "./actions.js";
 import { ENDED, waitingWords, words } from "./format.js";
@@ -15,20 +15,22 @@ const params = (query) => ({
 });
 
 export function Runs({ query, changes }) {
-  const [more, setMore] = useState([]);
   const [chosen, setChosen] = useState(new Set());
   const [bulk, setBulk] = useState(null);
   const keys = [query.workflow, query.status, query.waiting_on, query.user, query.attribute];
+  const [pages, setPages] = useState([]);
   const { data, problem, again } = useData((signal) => get("runs", params(query), signal), [...keys, changes]);
-  useEffect(() => { setMore([]); setChosen(new Set()); }, keys);
-  const runs = data ? [...data.runs, ...more.flatMap((page) => page.runs)] : [];
-  const next = more.length ? more[more.length - 1].next : data?.next;
+  useEffect(() => { setPages([]); setChosen(new Set()); }, keys);
+  useEffect(() => { if (data) setPages((old) => renew(old, data)); }, [data]);
+  const runs = pages.flatMap((page) => page.runs);
+  const next = pages[pages.length - 1]?.next;
   const filter = (change) => go("runs", [], { ...query, ...change }, { replace: true });
   const toggle = (status) => {
     const set = new Set((query.status || "").split(",").filter(Boolean));
     if (!set.delete(status)) set.add(status);
     filter({ status: [...set].join(",") });
   };
+  const choose = useCallback((uid) => setChosen((old) => { const set = new Set(old); if (!set.delete(uid)) set.add(uid); return set; }), []);
   const ref = useRef();
   const step = (event) => {
     if (!["j", "k", "ArrowDown", "ArrowUp"].includes(event.key) || event.target.tagName === "INPUT") return;
@@ -53,20 +55,62 @@ export function Runs({ query, changes }) {
       : !runs.length ? html`<${Empty}>No run fits.${Object.values(query).some(Boolean) && html` <a href=${href("runs")}>Show all</a>`}</${Empty}>`
       : html`<table class="runs"><thead><tr><th><span class="hidden">Choose</span></th><th>Status</th><th>Run</th><th>Workflow</th><th>What it waits for</th>
           <th>Started</th><th>Took</th><th>User</th></tr></thead>
-        <tbody>${runs.map((run) => html`<tr key=${run.uid}>
-          <td><input type="checkbox" aria-label=${`Choose ${run.id}`} checked=${chosen.has(run.uid)}
-            onChange=${() => { const set = new Set(chosen); if (!set.delete(run.uid)) set.add(run.uid); setChosen(set); }} /></td>
-          <td><${Status} of=${run.status} /></td>
-          <td><a class="row-link" href=${href("run", [run.id], { uid: run.uid })} title=${run.id}>${run.id.length > 28 ? `${run.id.slice(0, 13)}…${run.id.slice(-13)}` : run.id}</a></td>
-          <td><a href=${href("runs", [], { ...query, workflow: run.workflow })}>${run.workflow}</a></td>
-          <td class="waits">${run.error ? html`<span class="bad">${run.error}</span>` : waitingWords(run)}</td>
-          <td><${Time} at=${run.started_at || run.created_at} /></td>
-          <td><${Took} from=${run.started_at} to=${ENDED.has(run.status) ? run.finished_at : null} /></td>
-          <td>${run.user || ""}</td></tr>`)}</tbody></table>
-        ${next && html`<button class="more" onClick=${async () => setMore([...more, await get("runs", { ...params(query), after: next })])}>More</button>`}`}
+        ${pages.map((page, i) => html`<${Rows} key=${i} runs=${page.runs} chosen=${chosen} choose=${choose} query=${query} />`)}</table>
+        ${next && html`<${More} key=${next} load=${() => get("runs", { ...params(query), after: next }).then((page) => setPages((all) => [...all, page]))} />`}`}
     ${bulk === "start" && html`<${StartRun} name=${query.workflow} close=${() => setBulk(null)} />`}
     ${(bulk === "cancel" || bulk === "retry") && html`<${Bulk} kind=${bulk} runs=${runs.filter((run) => chosen.has(run.uid))}
       close=${() => setBulk(null)} done=${() => { setBulk(null); setChosen(new Set()); again(); }} />`}</div>`;
+}
+
+/** The pages that are shown, the first read anew. What new runs pushed out of it stays in front of the second. */
+function renew(pages, fresh) {
+  if (pages.length < 2) return [fresh];
+  const [first, ...others] = pages;
+  const at = first.runs.findIndex((run) => run.uid === fresh.runs[fresh.runs.length - 1]?.uid);
+  if (at < 0) return [fresh];
+  return [{ runs: [...fresh.runs, ...first.runs.slice(at + 1)], next: first.next }, ...others];
+}
+
+/** One page of the list. Far out of sight it is an empty row of the same height, so that lists may be as long as they like. */
+function Rows({ runs, chosen, choose, query }) {
+  const ref = useRef();
+  const [isNear, setNear] = useState(true);
+  const height = useRef(0);
+  useEffect(() => {
+    const watch = new IntersectionObserver(([entry]) => {
+      if (!entry.isIntersecting) height.current = entry.boundingClientRect.height;
+      setNear(entry.isIntersecting);
+    }, { root: document.getElementById("main"), rootMargin: "1500px 0px" });
+    watch.observe(ref.current);
+    return () => watch.disconnect();
+  }, []);
+  const mine = runs.filter((run) => chosen.has(run.uid)).map((run) => run.uid).join();
+  const rows = useMemo(() => runs.map((run) => html`<${RunRow} key=${run.uid} ...${{ run, isChosen: chosen.has(run.uid), choose, query }} />`), [runs, mine, query]);
+  return html`<tbody ref=${ref}>${isNear ? rows : html`<tr class="far" style=${{ height: `${height.current}px` }}><td colspan="8" /></tr>`}</tbody>`;
+}
+
+const RunRow = ({ run, isChosen, choose, query }) => html`<tr>
+  <td><input type="checkbox" aria-label=${`Choose ${run.id}`} checked=${isChosen} onChange=${() => choose(run.uid)} /></td>
+  <td><${Status} of=${run.status} /></td>
+  <td><${RunLink} run=${run} most=${28} main /></td>
+  <td><a href=${href("runs", [], { ...query, workflow: run.workflow })}>${run.workflow}</a></td>
+  <td class="waits">${run.error ? html`<span class="bad">${run.error}</span>` : waitingWords(run)}</td>
+  <td><${Time} at=${run.started_at || run.created_at} /></td>
+  <td><${Took} from=${run.started_at} to=${ENDED.has(run.status) ? run.finished_at : null} /></td>
+  <td>${run.user || ""}</td></tr>`;
+
+/** The next page, asked for when it is nearly in sight, or by the button. */
+function More({ load }) {
+  const ref = useRef();
+  const [problem, setProblem] = useState(null);
+  const [loading, setLoading] = useState(false);
+  const ask = () => { setLoading(true); setProblem(null); load().catch((error) => { setProblem(error); setLoading(false); }); };
+  useEffect(() => {
+    const watch = new IntersectionObserver(([entry]) => { if (entry.isIntersecting) { watch.disconnect(); ask(); } }, { root: document.getElementById("main"), rootMargin: "800px 0px" });
+    watch.observe(ref.current);
+    return () => watch.disconnect();
+  }, []);
+  return html`<button class="more" ref=${ref} disabled=${loading} onClick=${ask}>${problem ? `${problem.message} Try again` : loading ? "Loading …" : "More"}</button>`;
 }
 
 function Text({ label, value, onChange }) {

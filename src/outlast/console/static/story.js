@@ -28,13 +28,14 @@ const OPEN = new Set(["pending", "started", "retrying"]);
 
 const STEP = {
   pending: 1, started: 1, retrying: 1, succeeded: 1, failed: 1, cancelled: 1, lost: 1, settled: 1, reused: 1, progressed: 1,
+  undo_registered: 1, kept: 1,
 };
 
 function takeStep(story, steps, item) {
   let step = steps.get(item.step);
   if (!step || ((item.kind === "started" || item.kind === "pending" || item.kind === "reused") && item.name && step.status !== "pending")) {
     if (!step) {
-      step = { key: item.step, function: item.name, status: "pending", attempts: [], asked: item.at, arguments: item.value, compensates: "" };
+      step = { key: item.step, function: item.name, status: "pending", attempts: [], asked: item.at, seq: item.seq, doneSeq: null, arguments: item.value, compensates: "" };
       if (item.step.startsWith("compensate:")) step.compensates = item.step.slice("compensate:".length);
       steps.set(item.step, step);
     }
@@ -47,14 +48,16 @@ function takeStep(story, steps, item) {
       step.status = "started";
       step.attempts.push({ number: item.attempt, from: item.at, to: null, status: "started", writer: item.writer });
       break;
-    case "reused": step.status = "succeeded"; break;
+    case "reused": step.status = "succeeded"; step.doneSeq = step.doneSeq ?? item.seq; break;
+    case "undo_registered": step.hasUndo = true; break;
+    case "kept": step.isKept = true; break;
     case "progressed": step.progress = item.value; break;
     case "cancelled": step.status = "cancelled"; close(last, item, "cancelled"); break;
     case "settled": if (last) { last.settled = item.error ? "failed" : "succeeded"; last.to = item.at; } break;
     default:
       step.status = item.kind === "lost" ? "retrying" : item.kind;
       step.error = item.error || (item.kind === "succeeded" ? null : step.error);
-      if (item.kind === "succeeded") step.result = item.value;
+      if (item.kind === "succeeded") { step.result = item.value; step.doneSeq = item.seq; }
       step.until = item.until || null;
       close(last, item, item.kind === "retrying" ? "failed" : item.kind);
   }
@@ -106,11 +109,11 @@ export function rowsOf(story) {
   for (const step of story.steps.values()) if (step.compensates) undone.set(step.compensates, step);
   for (const step of story.steps.values()) {
     if (step.compensates && story.steps.has(step.compensates)) continue;
-    rows.push({ kind: "step", key: step.key, step, from: ms(step.asked) });
+    const from = ms(step.asked);
+    rows.push({ kind: "step", key: step.key, step, from, place: from });
     const undo = undone.get(step.key);
-    if (undo) rows.push({ kind: "step", key: undo.key, step: undo, from: ms(undo.asked), isUndo: true });
+    if (undo) rows.push({ kind: "step", key: undo.key, step: undo, from: ms(undo.asked), place: from, isUndo: true });
   }
-  for (const mark of story.marks) rows.push({ kind: mark.kind, key: `${mark.kind}-${mark.from}-${rows.length}`, mark, from: ms(mark.from) });
-  rows.sort((one, other) => (one.isUndo || other.isUndo ? 0 : one.from - other.from));
-  return rows;
+  story.marks.forEach((mark, i) => rows.push({ kind: mark.kind, key: `${mark.kind} ${i}`, mark, from: ms(mark.from), place: ms(mark.from) }));
+  return rows.sort((one, other) => one.place - other.place);
 }

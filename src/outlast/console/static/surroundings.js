@@ -1,60 +1,11 @@
-// Workflows with their plans, open waits, workers and queues.
+// Open waits, workers and queues.
 
 import { html, useState } from "./vendor/preact.js";
 import { get } from "./api.js";
-import { Answer, StartRun } from "./actions.js";
+import { Answer } from "./actions.js";
 import { isoMillis, localTime, ms, span } from "./format.js";
-import { Box, Copy, Empty, Loading, Status, Time, Trouble, useData, useNow } from "./parts.js";
-import { Plan } from "./plan.js";
+import { Copy, Empty, Loading, Status, Time, Trouble, useData, useNow } from "./parts.js";
 import { href } from "./router.js";
-
-export function Workflows() {
-  const { data, problem, again } = useData((signal) => get("workflows", null, signal), []);
-  const [starting, setStarting] = useState(null);
-  if (problem && !data) return html`<${Trouble} problem=${problem} retry=${again} />`;
-  if (!data) return html`<${Loading} />`;
-  return html`<header class="view-head"><h2>Workflows</h2></header>
-    ${!data.length && html`<${Empty}>This server knows no workflow. Start it with the module that has them.</${Empty}>`}
-    <div class="cards">${data.map((one) => html`<article key=${one.name}>
-      <h3><a href=${href("workflow", [one.name])}>${one.name}</a></h3><p>${one.doc || html`<span class="faint">No description.</span>`}</p>
-      <p class="faint">version ${one.version}</p>
-      <div class="actions"><button class="primary" onClick=${() => setStarting(one.name)}>Start</button><a class="button" href=${href("runs", [], { workflow: one.name })}>Runs</a></div></article>`)}</div>
-    ${starting && html`<${StartRun} name=${starting} close=${() => setStarting(null)} />`}`;
-}
-
-export function WorkflowView({ name, changes }) {
-  const { data, problem } = useData((signal) => get(`workflows/${encodeURIComponent(name)}`, null, signal), [name]);
-  const { data: page } = useData((signal) => get("runs", { workflow: name, limit: 200 }, signal), [name, changes]);
-  const [starting, setStarting] = useState(false);
-  const runs = page?.runs || [];
-  return html`<header class="view-head"><div><p class="over"><a href=${href("workflows")}>Workflows</a></p><h2>${name}</h2></div>
-      <div class="actions"><button class="primary" onClick=${() => setStarting(true)}>Start</button><a class="button" href=${href("runs", [], { workflow: name })}>Runs</a></div></header>
-    ${problem && html`<${Trouble} problem=${problem} />`}
-    ${data && html`<p>${data.doc}</p><div class="columns-run two-panes">
-      <section class="pane plan-pane"><${Plan} plan=${data.plan} /></section>
-      <section class="pane"><h4>The last ${runs.length} runs</h4><${Figures} runs=${runs} />
-        <h4>Versions</h4><${Versions} runs=${runs} current=${data.version} /><${Box} title="Input schema" of=${data.input_schema} /></section></div>`}
-    ${starting && html`<${StartRun} name=${name} close=${() => setStarting(false)} />`}`;
-}
-
-function Figures({ runs }) {
-  const ended = runs.filter((run) => run.finished_at && run.started_at);
-  const took = ended.map((run) => ms(run.finished_at) - ms(run.started_at)).sort((a, b) => a - b);
-  const at = (share) => took[Math.min(took.length - 1, Math.floor(took.length * share))];
-  const good = ended.filter((run) => run.status === "completed").length;
-  const line = ended.slice(0, 60).reverse().map((run) => ms(run.finished_at) - ms(run.started_at));
-  const most = Math.max(1, ...line);
-  return html`<dl><dt>Completed</dt><dd class="num">${ended.length ? `${Math.round((good / ended.length) * 100)} %` : "–"} of ${ended.length}</dd>
-      <dt>Duration, half within</dt><dd>${took.length ? span(at(0.5)) : "–"}</dd><dt>95 % within</dt><dd>${took.length ? span(at(0.95)) : "–"}</dd></dl>
-    ${line.length > 1 && html`<svg class="spark" viewBox="0 0 240 36" preserveAspectRatio="none" role="img" aria-label="Durations of the last runs">
-      <polyline points=${line.map((value, i) => `${(i / (line.length - 1)) * 240},${34 - (value / most) * 32}`).join(" ")} /></svg>`}`;
-}
-
-function Versions({ runs, current }) {
-  const counts = new Map([[current, 0]]);
-  for (const run of runs) counts.set(run.version, (counts.get(run.version) || 0) + 1);
-  return html`<ul>${[...counts].map(([version, count]) => html`<li key=${version}><code>${version}</code> ${version === current && "(here)"} <span class="num">${count} runs</span></li>`)}</ul>`;
-}
 
 export function Waits({ changes }) {
   const { data, problem, again } = useData((signal) => get("waits", { limit: 200 }, signal), [changes]);
@@ -91,5 +42,3 @@ export function Workers({ changes }) {
         <td class="num">${one.waiting_steps}</td><td class="num">${one.held_steps}</td><td class="num">${span(isoMillis(one.lag))}</td><td class="num">${one.workers}</td></tr>
         ${one.unknown.length > 0 && html`<tr><td colspan="7" class="bad">No live worker of it knows ${one.unknown.join(", ")}.</td></tr>`}`)}</tbody></table>`}`;
 }
-
-

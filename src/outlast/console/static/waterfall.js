@@ -6,11 +6,13 @@ import { Status } from "./parts.js";
 import { rowsOf } from "./story.js";
 
 const ROW = 30;
+const SPARE = 8;
+const STRIDE = 6;
 
 export function Waterfall({ story, now, selected, onSelect }) {
   const rows = useMemo(() => rowsOf(story), [story]);
   const ref = useRef();
-  const [top, setTop] = useState(0);
+  const [top, setTop] = useState(0); // row, in strides: scrolling within one draws nothing
   const [height, setHeight] = useState(600);
   const [zoom, setZoom] = useState(1);
   useEffect(() => {
@@ -21,8 +23,9 @@ export function Waterfall({ story, now, selected, onSelect }) {
   const begin = ms(story.from) ?? now;
   const end = Math.max(begin + 1, now, ...story.marks.map((mark) => ms(mark.to) ?? 0));
   const scale = (at) => ((at - begin) / (end - begin)) * 100;
-  const first = Math.max(0, Math.floor(top / ROW) - 10);
-  const seen = rows.slice(first, first + Math.ceil(height / ROW) + 20);
+  const count = Math.ceil(height / ROW) + 2 * SPARE;
+  const first = Math.max(0, top - SPARE);
+  const seen = rows.slice(first, first + count);
   const move = (event) => {
     const at = rows.findIndex((row) => row.key === selected);
     const next = { ArrowDown: at + 1, ArrowUp: at - 1, j: at + 1, k: at - 1 }[event.key];
@@ -35,10 +38,10 @@ export function Waterfall({ story, now, selected, onSelect }) {
     <div class="ruler"><span class="num">${span(end - begin)} in all</span>
       <label>Zoom <input type="range" min="1" max="40" step="0.5" value=${zoom} aria-label="Zoom of the waterfall"
         onInput=${(e) => setZoom(Number(e.target.value))} /></label></div>
-    <div class="rows" ref=${ref} onScroll=${(e) => setTop(e.target.scrollTop)} tabindex="0" role="listbox"
+    <div class="rows" ref=${ref} onScroll=${(e) => setTop(Math.floor(e.target.scrollTop / ROW / STRIDE) * STRIDE)} tabindex="0" role="listbox"
       aria-label="Steps" onKeyDown=${move}>
       <div class="all" style=${{ height: `${rows.length * ROW}px`, width: `${Math.max(100, zoom * 100)}%` }}>
-        ${seen.map((row, i) => html`<${Row} key=${row.key} row=${row} y=${(first + i) * ROW} scale=${scale} end=${end}
+        ${seen.map((row, i) => html`<${Row} key=${(first + i) % count} row=${row} y=${(first + i) * ROW} scale=${scale} end=${end}
           isSelected=${row.key === selected} onSelect=${onSelect} />`)}
         ${!rows.length && html`<div class="faint pad">No step yet.</div>`}
       </div>
@@ -59,7 +62,14 @@ function Row({ row, y, scale, end, isSelected, onSelect }) {
     <div class="lane">${bars.map((bar, i) => html`<i key=${i} class=${`bar ${bar.status} ${bar.to ? "" : "open"}`}
       title=${`${words(bar.status)} ${span((ms(bar.to) ?? end) - ms(bar.from))}`}
       style=${{ left: `${scale(ms(bar.from))}%`, width: `${Math.max(0.15, scale(ms(bar.to) ?? end) - scale(ms(bar.from)))}%` }} />`)}
-      <span class="took num" style=${{ left: `${Math.min(88, scale(to))}%` }}>${span(to - from)}</span></div></div>`;
+      <${Length} from=${scale(from)} to=${scale(to)} text=${span(to - from)} /></div></div>`;
+}
+
+/** How long a row lasted: behind its bars, or before them, or on them where they fill the lane. */
+function Length({ from, to, text }) {
+  if (to < 85) return html`<span class="took num" style=${{ left: `${to}%` }}>${text}</span>`;
+  if (from > 15) return html`<span class="took num" style=${{ right: `${100 - from}%` }}>${text}</span>`;
+  return html`<span class="took on num" style=${{ right: "4px" }}>${text}</span>`;
 }
 
 function segmentsOf(step, end) {
