@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from benchmarks.children import Parent, Plan, say
-from benchmarks.figures import Report, Table, ratio, spread
+from benchmarks.figures import Rate, Report, Table, ratio, spread
 from outlast import Context, JsonLinesMirror, Outlast, SqlMirror
 from outlast.cli.collector import collect_seldom
 from outlast.mirrors import Mirror
@@ -26,7 +26,7 @@ __all__ = ["measure"]
 STEPS = 10
 RUNS = 2000
 CONCURRENCY = 256
-ROUNDS = 7
+ROUNDS = 5
 LEAST = 0.95
 """Of the throughput without a mirror, for those that do no work."""
 
@@ -69,7 +69,7 @@ class Samples:
     """Of one case, one for each round."""
 
     def __init__(self) -> None:
-        self.rates: list[float] = []
+        self.rates: list[Rate] = []
         self.dropped: list[float] = []
 
 
@@ -95,8 +95,8 @@ def measure(plan: Plan, _parent: Parent) -> Report:
     return report
 
 
-async def _measure(case: str, folder: Path, runs: int) -> tuple[float, int]:
-    """Steps a second, and how many entries the mirror missed."""
+async def _measure(case: str, folder: Path, runs: int) -> tuple[Rate, int]:
+    """How quickly steps went, and how many entries the mirror missed."""
     hanging = Hanging()
     app = Outlast(f"sqlite:///{folder / 'runs.db'}", mirrors=_make_mirrors(case, folder, hanging))
 
@@ -114,14 +114,14 @@ async def _measure(case: str, folder: Path, runs: int) -> tuple[float, int]:
             await (await app.start(body, STEPS)).result()
 
     async with app.worker():
-        began = time.perf_counter()
+        began, cpu_began = time.perf_counter(), time.process_time()
         async with asyncio.TaskGroup() as group:
             for first in range(CONCURRENCY):
                 group.create_task(work(range(first, runs, CONCURRENCY)))
-        seconds = time.perf_counter() - began
+        seconds, cpu_s = time.perf_counter() - began, time.process_time() - cpu_began
         dropped = sum(mirror.dropped for mirror in app.mirrors())
         hanging.gate.set()
-    return runs * STEPS / seconds, dropped
+    return Rate(runs * STEPS / seconds, 1e6 * cpu_s / (runs * STEPS)), dropped
 
 
 def _make_mirrors(case: str, folder: Path, hanging: Hanging) -> list[Mirror]:
@@ -140,18 +140,23 @@ def _make_mirrors(case: str, folder: Path, hanging: Hanging) -> list[Mirror]:
 
 def _tell(report: Report, samples: dict[str, Samples]) -> Table:
     rows = []
-    none = samples["none"].rates
+    per_second = {case: [rate.per_second for rate in each.rates] for case, each in samples.items()}
+    cpu_us = {case: [rate.cpu_us for rate in each.rates] for case, each in samples.items()}
     for case, name in CASES.items():
         target = LEAST if case in IDLE else None
         figures = {
-            "steps": spread(samples[case].rates, "steps/s"),
-            "to_none": ratio(samples[case].rates, none, target=target, is_floor=True),
+            "steps": spread(per_second[case], "steps/s"),
+            "to_none": ratio(per_second[case], per_second["none"], target=target, is_floor=True),
+            "cpu": spread(cpu_us[case], "µs/step"),
+            "cpu_to_none": ratio(cpu_us[case], cpu_us["none"]),
             "dropped": spread(samples[case].dropped, "entries"),
         }
         report.figures.update({f"{case}/{key}": figure for key, figure in figures.items()})
         rows.append([name, *map(str, figures.values()), figures["to_none"].verdict])
     notes = [
         "× none: of the round's own measurement without a mirror; the last line is the noise of that.",
+        "CPU: of all threads, the mirror's own too. One that writes shares the interpreter with the runs.",
         f"Dropped: entries that the buffer had no room for, of {STEPS + 1} a run; `outlast mirror` copies them later.",
     ]
-    return Table("Runs beside a mirror", ["mirror", "steps/s", "× none", "dropped", "target"], rows, notes)
+    columns = ["mirror", "steps/s", "× none", "CPU µs/step", "× none, CPU", "dropped", "target"]
+    return Table("Runs beside a mirror", columns, rows, notes)
