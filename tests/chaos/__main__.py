@@ -28,7 +28,8 @@ def main() -> int:
     binaries = find_binaries()
     if binaries is None:
         sys.exit("PostgreSQL is not installed here: there is no initdb to make a server with")
-    logging.getLogger("asyncio").setLevel(logging.CRITICAL)  # the driver's sockets break, as they should
+    for name in ("asyncio", "outlast"):
+        logging.getLogger(name).setLevel(logging.CRITICAL)  # the driver's connections break, as they should
     folder = Path(tempfile.mkdtemp(prefix="outlast-chaos-"))
     nursery = Nursery()  # before there is an event loop or a thread: it forks
     server = OwnServer(binaries)

@@ -24,9 +24,10 @@ class Kind(enum.StrEnum):
     HANG_UP = "hang up"
     """The server ends half of its sessions."""
     LOSE = "lose"
-    """A request on its way to the server, or its answer, is lost with the connection."""
+    """A request on its way to the server, or its answer, is lost with the connection. Only one worker's way is so
+    bad; it is spared all else but the next one, and wrong clocks."""
     CUT_OFF = "cut off"
-    """One worker cannot reach the server for longer than its lease."""
+    """That worker cannot reach the server for longer than its lease."""
     WALL_CLOCK = "wall clock"
     """A worker's wall clock jumps, by up to two days either way."""
     SERVER_CLOCK = "server clock"
@@ -39,7 +40,7 @@ RATES: dict[Kind, float] = {
     Kind.DRAIN: 3.0,
     Kind.RESTART: 1.3,
     Kind.HANG_UP: 3.0,
-    Kind.LOSE: 12.0,
+    Kind.LOSE: 24.0,
     Kind.CUT_OFF: 0.6,
     Kind.WALL_CLOCK: 4.0,
     Kind.SERVER_CLOCK: 1.5,

@@ -24,11 +24,13 @@ TROUBLE_LASTS_S = 10.0
 
 
 class Slot:
-    """A place for a worker, with a wall clock of its own; the first one's way to the server can fail."""
+    """A place for a worker, with a wall clock of its own."""
 
-    def __init__(self, number: int, clock: SharedClock, settings: dict[str, Any]) -> None:
-        self.number = number
+    def __init__(self, clock: SharedClock, settings: dict[str, Any], *, is_spared: bool) -> None:
         self.clock = clock
+        self.is_spared = is_spared
+        """Only its clock and its way to the server fail. What it forgets no death of its own brings to light again, as
+        it does for those that die every few seconds: a run that it owns and does not know is lost for good."""
         self.settings = settings
         self.proc: Proc | None = None
         self.may_freeze = False
@@ -58,7 +60,7 @@ class Fleet:
     def _make_slot(self, number: int, through: str) -> Slot:
         path = self._world.folder / f"wall-clock-{number}"
         settings = {"wall_clock": str(path), "through": "" if number else through}
-        return Slot(number, SharedClock(path), settings)
+        return Slot(SharedClock(path), settings, is_spared=number == 0)
 
     # --- their lives --------------------------------------------------------------------------------------------------
 
@@ -120,13 +122,15 @@ class Fleet:
         """Workers differ: in memory, in places, in what they start, and in where they die or freeze by themselves."""
         draw, number = self._draw, self._spawned
         self._spawned += 1
-        point = f"{draw.choice([*ON_POSTGRES])}:{draw.choice((1, 2, 4, 8, 16))}" if draw.random() < 0.3 else ""
+        point = f"{draw.choice([*ON_POSTGRES])}:{draw.choice((1, 2, 4, 8, 16))}" if draw.random() < 0.4 else ""
+        if slot.is_spared or not self.are_armed:
+            point = ""
         slot.may_freeze = bool(point) and draw.random() < 0.3
         point += ":stop" * slot.may_freeze
         start = draw.choice((("chain", [4]), ("fan", [3]), ("queued", [3]), ("family", [1])))
         return self._world.spawn(
             **slot.settings,
-            point=point if self.are_armed else "",
+            point=point,
             lease=self._lease_s,
             grace=draw.choice((0.5, 3.0)),
             concurrency=draw.choice((4, 20, 200)),
@@ -141,9 +145,10 @@ class Fleet:
         self._kill(await self._find(chance))
 
     def kill_all(self) -> None:
-        """All at once."""
+        """All at once, but for the one that is spared."""
         for slot in self._slots:
-            self._kill(slot)
+            if not slot.is_spared:
+                self._kill(slot)
 
     def _kill(self, slot: Slot) -> None:
         if slot.proc is not None:
@@ -175,10 +180,9 @@ class Fleet:
             if slot.proc is proc:
                 proc.send(signal.SIGTERM)
 
-    async def move_wall_clock(self, chance: float, seconds: float) -> None:
+    def move_wall_clock(self, chance: float, seconds: float) -> None:
         """Of one."""
-        slot = await self._find(chance)
-        slot.clock.add(seconds)
+        self._slots[int(chance * len(self._slots))].clock.add(seconds)
         self.tally["jumps of a worker's clock"] += 1
 
     async def _find(self, chance: float) -> Slot:
@@ -189,5 +193,6 @@ class Fleet:
 
     def _iter_able(self) -> Iterator[Slot]:
         for slot in self._slots:
-            if slot.proc is not None and not slot.is_frozen and not slot.was_killed and slot.told_at is None:
+            is_up = slot.proc is not None and not slot.is_frozen and not slot.was_killed and slot.told_at is None
+            if is_up and not slot.is_spared:
                 yield slot

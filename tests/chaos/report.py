@@ -26,11 +26,13 @@ def write_report(verdict: Verdict) -> str:
         *_table("seen", verdict.seen),
         *_table("runs, and how they ended", verdict.runs),
         (
-            f"After the last fault (all workers killed at once) everything had ended within "
+            f"After the last fault (all workers but one killed at once) everything had ended within "
             f"{verdict.ended_after_s:.1f} s; two leases and the back-offs then due allow {verdict.allowed_s:.1f} s."
         ),
         "",
     ]
+    if verdict.is_late:
+        words += ["**That is late.**", ""]
     if verdict.problems:
         words += [f"**{len(verdict.problems)} things were wrong:**", "", *(f"- {text}" for text in verdict.problems)]
     else:

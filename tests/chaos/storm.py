@@ -6,9 +6,10 @@ import asyncio
 import signal
 import time
 from collections import Counter
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Coroutine
 from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import Any
 
 import asyncpg
 import msgspec
@@ -111,7 +112,8 @@ class Storm:
     # --- the storm ----------------------------------------------------------------------------------------------------
 
     async def rage(self) -> None:
-        """All faults at their time; in the end all workers are killed at once, with a handful of runs just begun."""
+        """All faults at their time. In the end, with a handful of runs just begun, answers are lost one by one,
+        and then all workers but one are killed at once."""
         plan = self._plan
         self._version = await self._ask_server("show server_version")
         async with self._beside(self._fleet.keep()):
@@ -119,7 +121,10 @@ class Storm:
                 await self._strike_all(asking)
             for _ in range(3 * plan.workers):
                 self._load.start_one(("chain", "fan", "queued", "retrying", "saga", "family"))
-            await asyncio.sleep(0.3)
+            for number in range(6):
+                await asyncio.sleep(0.1)
+                self._lose(number % 2, 1.0)
+            await self._hang_up()
         self._fleet.are_armed = False
         self._fleet.kill_all()
         self._last_fault_at = time.monotonic()
@@ -135,9 +140,9 @@ class Storm:
             await asyncio.sleep(began + plan.seconds - time.monotonic())
 
     @asynccontextmanager
-    async def _beside(self, work: object) -> AsyncIterator[asyncio.Task[None]]:
+    async def _beside(self, work: Coroutine[Any, Any, None]) -> AsyncIterator[asyncio.Task[None]]:
         """While the block lasts. Work that fails ends the storm."""
-        task: asyncio.Task[None] = asyncio.ensure_future(work)  # type: ignore[arg-type]
+        task = asyncio.create_task(work)
         try:
             yield task
         finally:
@@ -164,7 +169,7 @@ class Storm:
             case Kind.CUT_OFF:
                 await self._cut_off(lease_s * (0.5 + other))
             case Kind.WALL_CLOCK:
-                await fleet.move_wall_clock(one, (other - 0.5) * 4 * 86_400)
+                fleet.move_wall_clock(one, (other - 0.5) * 4 * 86_400)
             case Kind.SERVER_CLOCK:
                 await self._move_server_clock(lease_s * 2 * other if one < 0.7 else -other)
 

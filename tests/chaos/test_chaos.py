@@ -43,7 +43,7 @@ def test_a_short_storm(tmp_path: Path) -> None:
     nursery, server = Nursery(), OwnServer(binaries)
     try:
         server.start()
-        plan = Plan(seed, 7.0, workers=3, lease_s=1.5, per_second=6.0, quiet_s=1.0, skips=True)
+        plan = Plan(seed, 7.0, workers=4, lease_s=1.5, per_second=6.0, quiet_s=1.0, skips=True)
         verdict = asyncio.run(run_storm(plan, tmp_path, nursery, server))
     finally:
         server.remove()
