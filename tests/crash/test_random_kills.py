@@ -1,4 +1,4 @@
-"""Processes killed at no chosen moment, again and again, while fifty runs go on."""
+"""Processes killed at no chosen moment, again and again, while fifty runs go on. (On PostgreSQL: `tests/chaos`.)"""
 
 from __future__ import annotations
 
@@ -88,15 +88,6 @@ async def test_killed_at_random(world: World) -> None:
     seed = random.randrange(1_000_000)  # SPEC L10
     print(f"seed {seed}")
     await _run(world, 40, seed)
-
-
-@pytest.mark.timeout(180)
-@pytest.mark.parametrize("backend", ["postgres"])
-async def test_killed_at_random_on_postgres(world: World) -> None:
-    """The same where the store is a server, which goes on when its client is gone."""
-    seed = random.randrange(1_000_000)  # SPEC L10
-    print(f"seed {seed}")
-    await _run(world, 16, seed)
 
 
 @pytest.mark.soak
