@@ -275,6 +275,8 @@ class Storm:
         seen["effects on record before they began"] = sum(mark.recorded is True for mark in marks)
         seen["effects that came again"] = len(marks) - len({(mark.uid, mark.key) for mark in marks})
         for line in self._world.lines("records"):
+            if "unforeseen" in line:
+                problems.append(f"process {line['pid']} met {line['unforeseen']}: {line['text']}")
             seen["times a worker lost its lease"] += "lost its lease" in line["text"]
             seen["outcomes of superseded workers dropped"] += "is dropped" in line["text"]
         self._tally["requests or answers lost"] = self._proxy.cuts

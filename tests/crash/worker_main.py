@@ -63,7 +63,16 @@ class _Records(logging.Handler):
 
     def emit(self, record: logging.LogRecord) -> None:
         fields = {name: getattr(record, name, None) for name in ("run", "step", "attempt", "trace")}
-        self._file.append({"pid": os.getpid(), "text": record.getMessage(), **fields})
+        said = {"pid": os.getpid(), "text": record.getMessage(), **fields}
+        error = record.exc_info[1] if record.exc_info else None
+        if error is not None and _is_unforeseen(error):
+            said["unforeseen"] = repr(error)
+        self._file.append(said)
+
+
+def _is_unforeseen(error: BaseException) -> bool:
+    """Neither outlast's own nor what the flows raise: somebody has made a mistake."""
+    return type(error).__module__ in {"builtins", "asyncio.exceptions"} and not isinstance(error, RuntimeError)
 
 
 def main(settings: Settings) -> None:
