@@ -119,11 +119,11 @@ class Storm:
         async with self._beside(self._fleet.keep()):
             async with self._beside(self._load.go_on()) as asking:
                 await self._strike_all(asking)
-            for _ in range(3 * plan.workers):
+            for number in range(3 * plan.workers):
                 self._load.start_one(("chain", "fan", "queued", "retrying", "saga", "family"))
-            for number in range(6):
-                await asyncio.sleep(0.1)
-                self._lose(number % 2, 1.0)
+                for _ in range(2):
+                    self._lose(number % 2, 1.0)
+                    await asyncio.sleep(0.1)
             await self._hang_up()
         self._fleet.are_armed = False
         self._fleet.kill_all()
