@@ -122,7 +122,7 @@ class Storm:
             for number in range(3 * plan.workers):
                 self._load.start_one(("chain", "fan", "queued", "retrying", "saga", "family"))
                 for _ in range(2):
-                    self._lose(number % 2, 1.0)
+                    self._lose(number % 3 / 3, 1.0)
                     await asyncio.sleep(0.1)
             await self._hang_up()
         self._fleet.are_armed = False
@@ -202,8 +202,8 @@ class Storm:
                 await asyncio.sleep(0.1)
 
     def _lose(self, one: float, other: float) -> None:
-        """The next commit, or whatever comes next; the request, or its answer."""
-        words = b"commit" if one < 0.5 else b""
+        """The next commit, the next claim, or whatever comes next; the request, or its answer."""
+        words = (b"commit", b"skip locked", b"")[int(one * 3)]
         if other < 0.5:
             self._proxy.cut_before = words
         else:

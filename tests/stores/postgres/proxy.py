@@ -40,8 +40,8 @@ def find_place(url: str) -> Place:
 
 
 class Proxy:
-    """Between a store and its server. `cut_before` and `cut_after` are looked for in what the store sends; an empty
-    one is in everything."""
+    """Between a store and its server. `cut_before` and `cut_after` are looked for in what the store sends, and in the
+    text of a prepared statement that it has executed; an empty one is in everything."""
 
     def __init__(self, place: Place) -> None:
         self._place = place
@@ -86,12 +86,14 @@ class Proxy:
     async def _ask(
         self, reader: asyncio.StreamReader, to_server: asyncio.StreamWriter, lose_answer: asyncio.Event
     ) -> None:
+        texts: dict[bytes, bytes] = {}
         while sent := await reader.read(1 << 20):
-            if self.cut_before is not None and self.cut_before in sent:
+            said = sent + _find_statement(sent, texts)
+            if self.cut_before is not None and self.cut_before in said:
                 self.cut_before = None
                 self.cuts += 1
                 return
-            if self.cut_after is not None and self.cut_after in sent:
+            if self.cut_after is not None and self.cut_after in said:
                 self.cut_after = None
                 self.cuts += 1
                 lose_answer.set()
@@ -117,6 +119,14 @@ class Proxy:
         """Cut all that is left."""
         for task in self._tasks:
             task.cancel()
+
+
+def _find_statement(sent: bytes, texts: dict[bytes, bytes]) -> bytes:
+    """The text of the statement that a request executes (Bind). `texts` are those prepared before (Parse), by name."""
+    first, second, *_ = [*sent[5:].split(b"\0", 2), b"", b""]
+    if sent[:1] == b"P":
+        texts[first] = second
+    return texts.get(second, b"") if sent[:1] == b"B" else b""
 
 
 @contextlib.asynccontextmanager
