@@ -54,7 +54,7 @@ def _parse() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="make chaos", description="Kill, freeze and cut off workers on PostgreSQL.")
     parser.add_argument("--seed", type=int, default=random.randrange(1_000_000))
     parser.add_argument("--minutes", type=float, default=10.0)
-    parser.add_argument("--workers", type=int, default=4)
+    parser.add_argument("--workers", type=int, default=5)
     parser.add_argument("--lease", type=float, default=3.0, help="of the workers, in seconds")
     parser.add_argument("--rate", type=float, default=3.0, help="runs started in a second")
     parser.add_argument("--report", type=Path, help="a file for the report")

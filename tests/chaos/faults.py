@@ -35,7 +35,7 @@ class Kind(enum.StrEnum):
 
 
 RATES: dict[Kind, float] = {
-    Kind.KILL: 36.0,
+    Kind.KILL: 33.0,
     Kind.FREEZE: 3.0,
     Kind.DRAIN: 3.0,
     Kind.RESTART: 1.3,

@@ -41,7 +41,7 @@ class Plan(msgspec.Struct, frozen=True):
 
     seed: int
     seconds: float
-    workers: int = 4
+    workers: int = 5
     lease_s: float = 3.0
     per_second: float = 3.0
     """Runs started, besides the children they start and those that workers start."""
