@@ -134,6 +134,7 @@ class Reader:
             "PYTHONPATH": str(ROOT / "src"),
             "COLUMNS": "120",
             "PYTHONUNBUFFERED": "1",
+            "PYTHONHASHSEED": "0",  # as commands would have it that start themselves anew, for that
         }
 
 
