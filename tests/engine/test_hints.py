@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
 
+import pytest
+
 from outlast import Context, Outlast
+from outlast.engine import worker as worker_module
 from outlast.stores.memory import MemoryStore
+from outlast.stores.store import Claiming, Look
 
 
 class SilentStore(MemoryStore):
@@ -43,3 +48,42 @@ async def test_a_worker_finds_what_another_process_started_without_any_hint() ->
         await run.cancel("too late")
         other = await here.start("doubling", 5, delay="50ms")
         assert await other.result(timeout=20) == 10
+
+
+class WatchedStore(MemoryStore):
+    """A store that notes when it was looked at."""
+
+    def __init__(self, url: str) -> None:
+        super().__init__(url)
+        self.looks: asyncio.Queue[float] = asyncio.Queue()
+
+    async def look(self, claiming: Claiming) -> Look:
+        """Note the time."""
+        self.looks.put_nowait(asyncio.get_running_loop().time())
+        return await super().look(claiming)
+
+
+# SPEC Q3
+@pytest.mark.slow
+async def test_a_hint_after_a_pause_leads_to_a_look_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Only of hints that follow each other closely the later ones wait, and they wait together."""
+    gap = 0.6
+    monkeypatch.setattr(worker_module, "FLOOR_S", 60.0)
+    monkeypatch.setattr(worker_module, "HINT_GAP_S", gap)
+    app = Outlast("memory://watched")
+    store = app._store = WatchedStore("memory://watched")
+    async with app.worker() as worker:
+        looks = [await store.looks.get()]
+        while len(looks) < 2 or looks[-1] - looks[-2] < gap:  # until what beginning led to is over
+            worker.wake()
+            looks.append(await store.looks.get())
+        for _ in range(5):
+            worker.wake()
+            await asyncio.sleep(0)
+        looks.append(await store.looks.get())
+        assert looks[-1] - looks[-2] >= gap
+        assert store.looks.empty()
+        await asyncio.sleep(gap)
+        hinted = asyncio.get_running_loop().time()
+        worker.wake()
+        assert await store.looks.get() - hinted < gap / 2

@@ -198,7 +198,9 @@ class Worker:
         return plan_claims(self.settings.queues, self.engine.queues)
 
     async def _claim_for_ever(self) -> None:
+        loop = asyncio.get_running_loop()
         while True:
+            looked_at = loop.time()
             try:
                 wait_s = await self._look_and_claim() if self.is_working else FLOOR_S
             except Fenced as error:
@@ -216,7 +218,7 @@ class Worker:
                 try:
                     async with asyncio.timeout(wait_s):  # wait_for may swallow a cancel, before Python 3.12
                         await self._wake.wait()
-                    await asyncio.sleep(HINT_GAP_S if wait_s > HINT_GAP_S else 0)
+                    await asyncio.sleep(looked_at + HINT_GAP_S - loop.time() if wait_s > HINT_GAP_S else 0)
                 except TimeoutError:
                     pass
             self._wake.clear()

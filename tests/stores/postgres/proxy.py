@@ -54,12 +54,20 @@ class Proxy:
         self.cuts = 0
         self.is_mute = False
         """Notifications do not arrive any more; all else does."""
+        self.is_silent = False
+        """No answer arrives any more, and the connections stay."""
         self.connections = 0
         """How many there have been."""
         self._tasks: set[asyncio.Task[None]] = set()
+        self._serving: set[asyncio.Task[None]] = set()
 
-    async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        """One connection."""
+    def accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        """One more connection."""
+        serving = asyncio.create_task(self._serve(reader, writer))
+        self._serving.add(serving)
+        serving.add_done_callback(self._serving.discard)
+
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         if self.is_down:
             writer.close()
             return
@@ -107,7 +115,7 @@ class Proxy:
             frame = head + await answers.readexactly(struct.unpack("!i", head[1:])[0] - 4)
             if lose_answer.is_set():
                 return
-            if not (self.is_mute and head[:1] == b"A"):
+            if not self.is_silent and not (self.is_mute and head[:1] == b"A"):
                 writer.write(frame)
 
     def cut_off(self) -> None:
@@ -119,6 +127,10 @@ class Proxy:
         """Cut all that is left."""
         for task in self._tasks:
             task.cancel()
+
+    async def wait_closed(self) -> None:
+        """Until all that was cut is gone."""
+        await asyncio.gather(*self._serving)
 
 
 def _find_statement(sent: bytes, texts: dict[bytes, bytes]) -> bytes:
@@ -134,7 +146,7 @@ async def proxy_to(url: str) -> AsyncGenerator[tuple[Proxy, str], None]:
     """A proxy to the server of this URL, and the URL through it. Nothing is encrypted, so that it can look."""
     place = find_place(url)
     proxy = Proxy(place)
-    server = await asyncio.start_server(proxy.serve, "127.0.0.1", 0)
+    server = await asyncio.start_server(proxy.accept, "127.0.0.1", 0)
     here = f"{place.user}{'@' if place.user else ''}127.0.0.1:{server.sockets[0].getsockname()[1]}"
     options = {name: value for name, value in parse_qsl(url.partition("?")[2]) if name not in {"host", "port"}}
     try:
@@ -142,3 +154,4 @@ async def proxy_to(url: str) -> AsyncGenerator[tuple[Proxy, str], None]:
     finally:
         server.close()
         proxy.close()
+        await proxy.wait_closed()

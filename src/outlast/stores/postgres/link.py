@@ -59,6 +59,9 @@ class Link:
         self._texts: dict[Statement, str] = {}
         self._is_in_transaction = False
         self._loop = asyncio.get_running_loop()
+        self._asked_at: float | None = None
+        """When the request that is under way began."""
+        self._timer: asyncio.TimerHandle | None = None
         self._gave_up = False
 
     @property
@@ -139,14 +142,21 @@ class Link:
 
     async def close(self) -> None:
         """Say good-bye, if there is somebody."""
+        self._stop_timer()
         with contextlib.suppress(*DRIVER_ERRORS):
             await self._connection.close(timeout=1.0)
 
     def drop(self) -> None:
         """Let go at once, whatever is under way."""
+        self._stop_timer()
         self._connection.terminate()
 
     # --- below ---
+
+    def _stop_timer(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
 
     def _text_of(self, statement: Statement) -> str:
         text = self._texts.get(statement)
@@ -155,7 +165,9 @@ class Link:
         return text
 
     async def _ask(self, call: Callable[..., Any], *arguments: object) -> Any:
-        timer = self._loop.call_later(self._patience_s, self._give_up)
+        self._asked_at = self._loop.time()
+        if self._timer is None:
+            self._timer = self._loop.call_at(self._asked_at + self._patience_s, self._look_at_clock)
         try:
             return await call(*arguments)
         except Exception as error:
@@ -172,11 +184,19 @@ class Link:
             self.drop()
             raise
         finally:
-            timer.cancel()
+            self._asked_at = None
 
-    def _give_up(self) -> None:
-        self._gave_up = True
-        self.drop()
+    def _look_at_clock(self) -> None:
+        """When a request could have waited for too long. (A timer for each request would cost it a tenth.)"""
+        self._timer = None
+        if self._asked_at is None:
+            return
+        gives_up_at = self._asked_at + self._patience_s
+        if gives_up_at <= self._loop.time():
+            self._gave_up = True
+            self.drop()
+        else:
+            self._timer = self._loop.call_at(gives_up_at, self._look_at_clock)
 
     async def _undo(self) -> None:
         """Roll back; a connection that cannot is of no use any more, and the server undoes what it left."""

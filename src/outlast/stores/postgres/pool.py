@@ -7,15 +7,12 @@ every so often, however many want a connection; and one that is lent was set for
 from __future__ import annotations
 
 import asyncio
-import contextlib
 from typing import TYPE_CHECKING
 
 from outlast.errors import StoreError, StoreUnavailable
 from outlast.stores.postgres.link import Link, connect
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator
-
     from outlast.stores.postgres.settings import Role, Settings
 
 __all__ = ["Pool"]
@@ -39,20 +36,9 @@ class Pool:
         self._retry_at = 0.0
         self._trouble = ""
 
-    @contextlib.asynccontextmanager
-    async def link(self) -> AsyncGenerator[Link, None]:
-        """A connection for as long as the context lasts. Raises what `connect` does."""
-        async with self._places:
-            link = await self._take()
-            self._lent.add(link)
-            try:
-                yield link
-            finally:
-                self._lent.discard(link)
-                if self._is_closed:
-                    link.drop()
-                elif link.is_usable:
-                    self._idle.append(link)
+    def link(self) -> _Lent:
+        """A connection for as long as the context lasts. Entering it raises what `connect` does."""
+        return _Lent(self)
 
     async def close(self) -> None:
         """Drop what is lent, and say good-bye to the others. From then on it lends nothing."""
@@ -61,6 +47,26 @@ class Pool:
             link.drop()
         idle, self._idle = self._idle, []
         await asyncio.gather(*(link.close() for link in idle))
+
+    async def take(self) -> Link:
+        """For `link`: a connection that `give_back` gets again."""
+        await self._places.acquire()
+        try:
+            link = await self._take()
+        except BaseException:
+            self._places.release()
+            raise
+        self._lent.add(link)
+        return link
+
+    def give_back(self, link: Link) -> None:
+        """It may be broken, or somebody's transaction may have been."""
+        self._lent.discard(link)
+        if self._is_closed:
+            link.drop()
+        elif link.is_usable:
+            self._idle.append(link)
+        self._places.release()
 
     async def _take(self) -> Link:
         while self._idle:
@@ -88,3 +94,19 @@ class Pool:
             link.drop()
             raise StoreUnavailable(self.settings.url, "it is not open")
         return link
+
+
+class _Lent:
+    """A context: written out, for a generator would cost each commit as much as the rest of the pool."""
+
+    __slots__ = ("_link", "_pool")
+
+    def __init__(self, pool: Pool) -> None:
+        self._pool = pool
+
+    async def __aenter__(self) -> Link:
+        self._link = await self._pool.take()
+        return self._link
+
+    async def __aexit__(self, *_: object) -> None:
+        self._pool.give_back(self._link)
