@@ -154,3 +154,29 @@ async def test_nothing_moves_an_ended_run(store: Store, worker: str, other: str)
     row = await row_of(store, "r")
     assert (row.status, row.error) == (RunStatus.CANCELLED, None)
     assert await ids_in_inbox(store, "r") == []
+
+
+async def test_runs_end_in_company(store: Store, worker: str):
+    """Of runs that end in one commit each is swept, whatever it leaves, and those beside them go on."""
+    await own(store, worker, "bare", "mailed", "working", "waiting", "going")
+    await store.send("mailed", message("m1"))
+    await land(store, worker, entry("working", 1, tasks=(task("k"),)), entry("waiting", 1, waits_opened=(wait("w"),)))
+    batch = [end("bare"), end("mailed"), end("working", 2), end("waiting", 2), entry("going", 1)]
+    await land(store, worker, *batch)
+    assert [(await row_of(store, uid)).live for uid in ("bare", "mailed", "working", "waiting", "going")] == [
+        False, False, False, False, True,
+    ]  # fmt: skip
+    assert await inbox_of(store, "mailed") == []
+    assert await store.list_tasks("working") == []
+    assert await store.list_waits() == []
+    assert [owned.uid for owned in await store.list_owned(worker)] == ["going"]
+    assert await commit(store, worker, *batch) == [Verdict.LANDED] * 5, "a repeat is recognised"
+
+
+async def test_a_late_end_takes_its_run_nowhere(store: Store, worker: str):
+    """Of two ends for one position the first stands, and what came in company with the second is judged by itself."""
+    await own(store, worker, "r", "s")
+    await land(store, worker, end("r", status=RunStatus.CANCELLED))
+    assert await commit(store, worker, end("r", mark=99), end("s")) == [Verdict.STALE, Verdict.LANDED]
+    assert (await row_of(store, "r")).status is RunStatus.CANCELLED
+    assert (await row_of(store, "s")).status is RunStatus.COMPLETED

@@ -40,6 +40,7 @@ BATCHES: dict[str, list[Progress]] = {
     "effects": [entry("r", 1, sends=(send_to("s"),)), entry("s", 1)],
     "start": [start("new", claimed=True)],
     "end": [end("r"), entry("s", 1, sends=(send_to("s"),))],
+    "end alone": [end("r"), entry("s", 1)],
 }
 
 every_batch = pytest.mark.parametrize("batch", BATCHES.values(), ids=BATCHES.keys())
@@ -60,7 +61,7 @@ async def commit_through(far: PostgresStore, worker: str, batch: list[Progress])
 
 def needle_of(batch: list[Progress]) -> bytes:
     """What is in the request that makes the batch last: COMMIT, or the statement alone, with its values."""
-    is_one_statement = all(each.effects is None or each.effects.start is not None for each in batch)
+    is_one_statement = not any(each.effects is not None and each.effects.sends for each in batch)
     return batch[0].uid.encode() if is_one_statement else b"commit\0"
 
 
@@ -72,6 +73,7 @@ async def warm_up(far: PostgresStore, worker: str, batch: list[Progress]) -> Non
         if each.uid == "new":
             await land(far, worker, start(shadow[each.uid], claimed=True))
     await land(far, worker, entry("r0", 1), entry("s0", 1))
+    await land(far, worker, end("r0", 2), entry("s0", 2))
 
 
 # SPEC D3; PROTOCOL F7

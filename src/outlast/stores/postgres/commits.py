@@ -1,6 +1,7 @@
 """The one way a run moves. Layer: stores (postgres).
 
-Most commits are one statement, which is a transaction by itself: a step's life (entries without effects) and starts.
+Most commits are one statement, which is a transaction by itself: a step's life (entries without effects), starts, and
+ends of which nothing but the end is to be written.
 Others are a transaction that takes the batch at its word: each statement is for the whole batch, and when one of them
 does less than it should, all is undone. Only then is the batch judged part by part, and what may land does so by the
 same functions; when somebody else was quicker once more, it is judged anew. What always holds: the order of locks is
@@ -16,7 +17,7 @@ from outlast.stores.judging import Facts, Judge
 from outlast.stores.postgres.effects import Runs, apply, start_runs
 from outlast.stores.postgres.errors import breaks_constraint
 from outlast.stores.postgres.statements import columns, load_statements
-from outlast.stores.store import LANDED
+from outlast.stores.store import LANDED, Effects
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -69,6 +70,8 @@ async def _land_quickly(link: Link, worker: str | None, batch: Sequence[Progress
             if len(batch) == 1:
                 return await _insert_entry(link, worker, batch[0]) == 1
             return await _insert_entries(link, worker, batch) == len(batch)
+        if worker is not None and all(progress.effects is None or _is_plain_end(progress) for progress in batch):
+            return await _end_runs(link, worker, batch) == len(batch)
         if all(_is_plain_start(progress) for progress in batch):
             return await start_runs(link, worker, batch) == len(batch)
         async with link.transaction():
@@ -100,6 +103,16 @@ def _is_plain_start(progress: Progress) -> bool:
     )
 
 
+def _is_plain_end(progress: Progress) -> bool:
+    """An entry of its owner's that ends its run, and does nothing else."""
+    effects = progress.effects
+    if effects is None or effects.row is None or progress.seq < 0:
+        return False
+    row = effects.row
+    is_plain = row.ended and row.status is not None and row.error is None and row.unfit is None and not row.reopened
+    return is_plain and effects == Effects(row=row)
+
+
 async def _insert_entry(link: Link, worker: str, entry: Progress) -> int:
     return await link.run(
         _sql["insert_entry"],
@@ -125,6 +138,18 @@ async def _insert_entries(link: Link, worker: str | None, entries: Sequence[Prog
         prev=[each.prev for each in entries],
         events=[each.events for each in entries],
     )
+
+
+async def _end_runs(link: Link, worker: str, batch: Sequence[Progress]) -> int:
+    """How many of these entries are there now, with what an end does for those that are one."""
+    rows = []
+    for each in batch:
+        row = None if each.effects is None else each.effects.row
+        end = (None, None, False) if row is None else (row.status, row.waiting_on, row.recovered)
+        rows.append((each.uid, each.seq, each.at, each.mark, each.prev, each.events, *end))
+    names = "uid seq at mark prev events status waiting_on recovered"
+    [(landed,)] = await link.fetch(_runs["end_runs"], worker=worker, **columns(names, rows))
+    return int(landed)
 
 
 async def _lock(link: Link, worker: str | None, batch: Sequence[Progress]) -> Runs:

@@ -117,3 +117,49 @@ from (
   limit :limit::bigint
 ) due
 where r.uid = due.uid;
+
+-- name: end_runs
+-- Entries, some of which end their runs (those with a `status`), and what an end does to a run's row and its mail, in
+-- one statement: most runs end without any. One whose row was locked by a sender meanwhile, so that its mail is newer
+-- than this statement can see, and one that has tasks, is left out, and is to be ended in several statements
+-- (PROTOCOL F20). A position that is taken breaks a constraint, and then nothing happens.
+-- Locks: the worker's row, then runs, ascending, then journals, ascending. (For `in`, see `start_runs`.)
+with fence as (
+  select id from outlast.workers where id = :worker::text and dead_at is null for key share
+), b as materialized (
+  select * from unnest(
+    :uid::text[], :seq::int[], :at::bigint[], :mark::bigint[], :prev::bigint[], :events::bytea[], :status::text[],
+    :waiting_on::text[], :recovered::boolean[]
+  ) as b (uid, seq, at, mark, prev, events, status, waiting_on, recovered)
+), locked as materialized (
+  select r.uid
+  from fence cross join lateral (
+    select r.uid, r.mail from outlast.runs r
+    where r.uid = any (array(select b.uid from b where b.status is not null)) order by r.uid for no key update
+  ) r
+  where r.mail = (select seen.mail from outlast.runs seen where seen.uid = r.uid)
+    and not exists (select 1 from outlast.tasks t where t.run_uid = r.uid)
+), landed as (
+  insert into outlast.journal (run_uid, seq, at, writer, mark, events)
+  select b.uid, b.seq, b.at, fence.id, b.mark, b.events
+  from fence cross join b
+  where (b.status is null or (b.uid in (select locked.uid from locked)) is true)
+    and b.prev = (select j.mark from outlast.journal j where j.run_uid = b.uid and j.seq = b.seq - 1)
+  order by b.uid collate "C"
+  returning run_uid
+), ended as materialized (
+  select b.* from b where b.status is not null and (b.uid in (select landed.run_uid from landed)) is true
+), changed as (
+  update outlast.runs r set
+    status = ended.status,
+    waiting_on = coalesce(ended.waiting_on, r.waiting_on),
+    recoveries = case when ended.recovered then 0 else r.recoveries end,
+    live = false, owner = null, wake_at = null, finished_at = clock.now, updated_at = clock.now
+  from ended cross join (select outlast.now_us() as now) clock
+  where r.uid = ended.uid
+), letters as (
+  delete from outlast.inbox where run_uid = any (array(select ended.uid from ended))
+), doors as (
+  delete from outlast.waits where run_uid = any (array(select ended.uid from ended))
+)
+select count(*) as landed from landed;
