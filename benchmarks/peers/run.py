@@ -124,11 +124,9 @@ class Session:
             }
             figures = {name: spread(taken, "steps/s") for name, taken in of_case.items()}
             self._keep(f"sequence/{steps}/{concurrency}", figures)
-            rows.append([f"{steps} × {concurrency}", *(str(figures.get(name, "")) for name in self._names)])
-            memory.append([
-                f"{steps} × {concurrency}",
-                *(f"{max(each.resident for each in taken) / 1e6:.0f}" for taken in answers.values()),
-            ])  # fmt: skip
+            most = {name: f"{max(each.resident for each in taken) / 1e6:.0f}" for name, taken in answers.items()}
+            rows.append([f"{steps} × {concurrency}", *(str(figures.get(name, "failed")) for name in self._names)])
+            memory.append([f"{steps} × {concurrency}", *(most.get(name, "failed") for name in self._names)])
         self._add_table("steps a second", ["steps × runs at once", *self._names], rows)
         self._add_table("most memory of the process, MB", ["steps × runs at once", *self._names], memory)
         self._compare(rates)
@@ -138,7 +136,7 @@ class Session:
         rows = []
         for (steps, concurrency), of_case in rates.items():
             for engine, least in LEAST.items():
-                peers = [taken for name, taken in of_case.items() if name.startswith(engine) and taken]
+                peers = [taken for name, taken in of_case.items() if name.startswith(engine)]
                 if not peers or "outlast" not in of_case:
                     continue
                 best = max(peers, key=lambda taken: spread(taken, "").median)
@@ -166,8 +164,12 @@ class Session:
         rows = []
         for contender in self._contenders:
             say(f"{self.store}: pick-up, {contender.name}")
-            with self._new_url() as url:
-                answer = self._pick_up(contender, url)
+            try:
+                with self._new_url() as url:
+                    answer = self._pick_up(contender, url)
+            except Failed as error:
+                self.report.problems.append(f"{self.store}, pick-up: {error}")
+                continue
             p50 = spread([1000 * percentile(answer.latencies, 0.5)], "ms")
             p99 = spread([1000 * percentile(answer.latencies, 0.99)], "ms")
             self._keep("pick-up", {f"{contender.name}/p50": p50, f"{contender.name}/p99": p99})
@@ -196,13 +198,19 @@ class Session:
         return [contender.name for contender in self._contenders]
 
     def _play_rounds(self, what: str, order: Order, rounds: int = 0) -> dict[str, list[Answer]]:
-        """In turns. Who fails is left out from then on, which is a problem of the report."""
+        """In turns. Who fails is left out of this case, which is a problem of the report."""
         answers: dict[str, list[Answer]] = {contender.name: [] for contender in self._contenders}
         for number in range(rounds or self.sizes.rounds):
             say(f"{self.store}: {what}, round {number + 1}")
             for contender in self._contenders:
-                with self._new_url() as url:
-                    answers[contender.name].append(self._play(contender, url, order))
+                if contender.name not in answers:
+                    continue
+                try:
+                    with self._new_url() as url:
+                        answers[contender.name].append(self._play(contender, url, order))
+                except Failed as error:
+                    del answers[contender.name]
+                    self.report.problems.append(f"{self.store}, {what}: {error}")
         return answers
 
     def _play(self, contender: Contender, url: str, order: Order) -> Answer:
@@ -295,18 +303,14 @@ def main() -> int:
         with tempfile.TemporaryDirectory(prefix="outlast-bench-", dir=folder) as name:
             session = Session(contenders, Plan(name, options.quick, url), QUICK if options.quick else Sizes())
             load = os.getloadavg()
-            try:
-                report = session.measure()
-            except Failed as error:
-                print(f"FAILED   {error}", flush=True)
-                return 1
+            report = session.measure()
         report.subject = f"peers on {session.store}"
         report.load, report.seconds = load, time.monotonic() - began
         taken.reports.append(report)
         print(draw(report), flush=True)
     if options.json:
         Path(options.json).write_bytes(msgspec.json.format(msgspec.json.encode(taken), indent=1) + b"\n")
-    return 0
+    return 1 if any(report.problems for report in taken.reports) else 0
 
 
 def _parse() -> argparse.Namespace:
