@@ -1,7 +1,8 @@
 """A store full of runs that ended long ago, put there by SQL: the engine would take hours for a million.
 
-What always holds: the rows are as the engine leaves them, one run in fifty failed, each with two entries of a journal;
-and afterwards the store is as it would be after some days: its statistics taken, its log written back.
+What always holds: the rows are as the engine leaves them, one run in fifty failed, each with two entries of a journal,
+20 runs of each user; and afterwards the store is as it would be after some days: its statistics taken, its log written
+back.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ __all__ = ["FIRST_AT", "GAP_US", "fill"]
 FIRST_AT = 1_700_000_000_000_000
 GAP_US = 1000
 """From one run's start to the next one's."""
+PER_USER = 20
 PAGE = 100_000
 
 NUMBERS = {
@@ -33,7 +35,7 @@ insert into {schema}runs (
 {numbers}
 select
   'uid ' || n, 'id ' || n, {true}, 'workflow ' || (n % 5), 'v', case when n % 50 = 0 then 'failed' else 'completed' end,
-  {false}, 1, 5, 'default', 'uid ' || n, 'user ' || (n % 1000),
+  {false}, 1, 5, 'default', 'uid ' || n, 'user ' || (n / {per_user}),
   {at} + n * {gap}, {at} + n * {gap}, {at} + (n + 9) * {gap}, {at} + (n + 9) * {gap}
 from numbers
 """
@@ -73,6 +75,7 @@ def _write(dialect: str, schema: str, first: int, last: int) -> list[str]:
             false=FALSE[dialect],
             at=FIRST_AT,
             gap=GAP_US,
+            per_user=PER_USER,
             empty=EMPTY[dialect],
             events=EVENTS[dialect],
         )

@@ -112,7 +112,7 @@ def list_queries(runs: int) -> dict[str, RunQuery]:
         "a page in the middle": RunQuery(after=(FIRST_AT + middle * GAP_US, f"uid {middle}")),
         "failed": RunQuery(statuses=(RunStatus.FAILED,), limit=20),
         "of a workflow": RunQuery(workflow="workflow 1"),
-        "of a user": RunQuery(user="user 7", limit=1),
+        "of a user": RunQuery(user="user 7", limit=20),
     }
 
 

@@ -63,7 +63,7 @@ async def test_runs_that_are_filled_in_are_as_any_others(plan: Plan) -> None:
         assert sum(row.status is RunStatus.FAILED for row in page) == RUNS // 50
         found = await store.find_run("id 7")
         assert found is not None
-        assert (found.uid, found.live, found.user) == ("uid 7", False, "user 7")
+        assert (found.uid, found.live, found.user) == ("uid 7", False, "user 0")
         assert [entry.seq for entry in await store.read_journal("uid 7")] == [0, 1]
         assert await store.count_runs() == {}
         await store.close()
