@@ -308,8 +308,8 @@ def main() -> int:
         report.load, report.seconds = load, time.monotonic() - began
         taken.reports.append(report)
         print(draw(report), flush=True)
-    if options.json:
-        Path(options.json).write_bytes(msgspec.json.format(msgspec.json.encode(taken), indent=1) + b"\n")
+        if options.json:  # after each: the next takes its time
+            Path(options.json).write_bytes(msgspec.json.format(msgspec.json.encode(taken), indent=1) + b"\n")
     return 1 if any(report.problems for report in taken.reports) else 0
 
 
