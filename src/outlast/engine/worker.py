@@ -38,7 +38,7 @@ __all__ = ["WorkDone", "Worker", "WorkerSettings"]
 FLOOR_S = 1.0
 """How often an idle worker looks without a hint (SPEC Q3)."""
 HINT_GAP_S = 0.01
-"""Looks that hints ask for are at least this far apart."""
+"""Looks that hints ask for are at least this far apart; the first after a pause is at once."""
 CLAIM_AT_MOST = 500
 
 
@@ -200,7 +200,6 @@ class Worker:
     async def _claim_for_ever(self) -> None:
         loop = asyncio.get_running_loop()
         while True:
-            looked_at = loop.time()
             try:
                 wait_s = await self._look_and_claim() if self.is_working else FLOOR_S
             except Fenced as error:
@@ -215,6 +214,7 @@ class Worker:
                 self.engine.trouble()
                 wait_s = FLOOR_S
             if wait_s > 0:
+                looked_at = loop.time()
                 try:
                     async with asyncio.timeout(wait_s):  # wait_for may swallow a cancel, before Python 3.12
                         await self._wake.wait()
