@@ -18,7 +18,7 @@ LOCK := uv pip compile pyproject.toml --quiet --system-certs --universal --pytho
 .NOTPARALLEL:
 .DELETE_ON_ERROR:
 .DEFAULT_GOAL := help
-.PHONY: help setup pythons demo check format test test-fast soak chaos bench build lock clean
+.PHONY: help setup pythons demo check format test test-fast soak simulate chaos bench build lock clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -44,6 +44,9 @@ soak: $(READY) ## the long tests: crashes, simulations and leaks, for many minut
 
 chaos: $(READY) ## workers killed, frozen and cut off on PostgreSQL for ten minutes, and a report
 	@$(PY) -m tests.chaos $(ARGS)
+
+simulate: $(READY) ## random schedules of the engine, with faults: ARGS="--schedules 100000 --seed 7"
+	@PYTHONPATH=. $(PY) -m tests.simulation.engine $(ARGS)
 
 bench: $(READY) ## steps per second and latencies on this machine
 	@$(PY) benchmarks/run.py $(ARGS)

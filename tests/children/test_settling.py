@@ -9,6 +9,7 @@ import pytest
 
 from outlast import Context, Outlast
 from outlast.engine import thinking
+from outlast.testing.faults import Faults, faulty
 from tests.children.shop import Shop, fails
 
 
@@ -42,6 +43,44 @@ async def test_a_step_that_does_not_end_is_not_waited_for_for_ever(
         assert diary == ["charge 1", "refund 1 receipt 1 for charge"]
         assert "stuck was given up and does not end" in caplog.text
         gate.set()
+
+
+async def test_a_body_that_fails_before_anything_began_waits_for_nothing(app: Outlast, shop: Shop, diary):
+    """What it called and gave up in one breath never began, so no outcome of it will come."""
+
+    @app.workflow(name="order")
+    async def order(ctx: Context) -> None:
+        async with asyncio.TaskGroup() as group:
+            group.create_task(shop.charge(1))
+            await asyncio.sleep(0)
+            raise ValueError("at once")
+
+    async with app.worker():
+        run = await app.start(order)
+        assert (await fails(run)).status == "failed"
+        assert diary == []
+
+
+# SPEC R10
+async def test_a_retry_hears_how_a_child_ended_that_can_not_be_reopened(app: Outlast, shop: Shop, diary):
+    """It was undone, and tells nothing any more: its parent asks, and is not parked before there is an answer."""
+    app._store = faulty(app._store, Faults(1, lost=0, untold=0, slow=1.0, slow_s=0.01))
+
+    @app.workflow(name="child")
+    async def child(ctx: Context) -> None:
+        await shop.charge(1)
+        await shop.boom()
+
+    @app.workflow(name="parent")
+    async def parent(ctx: Context) -> None:
+        await child()
+
+    async with app.worker(max_hot=0):
+        run = await app.start(parent)
+        await fails(run)
+        await run.retry()
+        assert (await fails(run)).status == "failed"
+        assert diary == ["charge 1", "refund 1 receipt 1 for charge"]
 
 
 @pytest.fixture(autouse=True)

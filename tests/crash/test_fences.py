@@ -14,6 +14,7 @@ from outlast.authoring.current import current_step
 from outlast.authoring.module import Module
 from outlast.core.events import RunCompleted, RunStarted, StepFailed, StepSucceeded
 from outlast.engine.hot import HotRun
+from outlast.engine.sweeper import park_rested
 from outlast.errors import StepInterrupted
 from tests.crash.rig import has_event, process, until, until_event
 
@@ -262,7 +263,7 @@ async def test_a_step_in_line_for_its_next_attempt_keeps_its_run(name) -> None:
         assert home is not None
         await until(lambda: one.hot(uid) is None or home.stepper._line)
         home.clock.set(home.clock.now_us() + 3_000_000)  # it has rested for long enough
-        home.sweep()
+        park_rested(home)
         gate.set()
         await one.end_of(other)
         assert type(await one.end_of(uid, 5.0)) is RunCompleted

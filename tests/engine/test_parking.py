@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from outlast import Context, Outlast
-from outlast.engine.hotruns import PARK_AFTER_US, PARK_SOON_US
+from outlast.engine.sweeper import PARK_AFTER_US, PARK_SOON_US, park_rested
 
 app = Outlast("memory://", dev=False)  # in dev mode none would be hot
 
@@ -38,7 +38,7 @@ async def at_rest(home: Any, workflow: Any, *args: object) -> Any:
 def is_parked(home: Any, hot: Any, rested_us: int) -> bool:
     """Whether a sweep parks it that has rested for so long."""
     hot.rested_at = home.clock.now_us() - rested_us
-    home.sweep()
+    park_rested(home)
     return home.find(hot.uid) is None
 
 
@@ -64,5 +64,5 @@ async def test_a_run_that_is_due_is_moved_instead(home: Any) -> None:
     """Its alarm counts by another clock than the store's, which may have been set forward."""
     hot = await at_rest(home, asleep, 3600)
     home.clock.set(home.clock.now_us() + 3601 * 1_000_000)
-    home.sweep()
+    park_rested(home)
     assert not hot.is_at_rest

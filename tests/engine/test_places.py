@@ -6,6 +6,7 @@ import asyncio
 
 import pytest
 
+from outlast import Context, Outlast
 from outlast.authoring.module import Module
 from tests.engine.stepping import Stepping
 
@@ -124,3 +125,37 @@ async def test_a_step_stands_in_line_once(stepping) -> None:
     assert (run.offered, next_one.offered) == (["a"], ["b"])
     stepper.release()
     assert stepping.free_places() == 1
+
+
+flows = Module("places")
+
+
+@flows.step
+async def act(tag: str) -> str:
+    return tag
+
+
+@flows.workflow
+async def leaf(ctx: Context) -> str:
+    return await act("leaf")
+
+
+@flows.workflow
+async def races(ctx: Context) -> str:
+    """The first counts. Its fellows are given up while they stand in line."""
+    tasks = [asyncio.create_task(act(tag)) for tag in "abc"]
+    await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+    for task in tasks:
+        task.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)
+    return await leaf()
+
+
+# SPEC Q2
+@pytest.mark.parametrize("max_hot", [0, 10])
+async def test_a_place_that_a_body_gives_back_goes_to_a_step_it_gives_up_as_well(max_hot: int) -> None:
+    """In the midst of the run's own move: that is finished first. Else the run could be parked inside of it."""
+    app = Outlast("memory://", dev=False)
+    app.include(flows)
+    async with app.worker(concurrency=1, max_hot=max_hot):
+        assert await (await app.start(races)).result(timeout=10) == "leaf"

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
+
 from outlast import Context, Outlast
 from outlast.engine.sweeper import RECONCILE_EVERY, Sweeper
 from outlast.stores.memory import MemoryStore
-from outlast.stores.store import ClaimedRun, OwnedRun
+from outlast.stores.store import ClaimedRun, Claiming, OwnedRun, RowChange
 
 
 class ParkingStore(MemoryStore):
@@ -48,3 +50,50 @@ async def test_runs_that_parked_while_it_asked_are_not_asked_for_one_by_one() ->
         sweeper._tick = RECONCILE_EVERY - 1
         await sweeper._sweep()
     assert store.adopts == 0
+
+
+class SlowStore(MemoryStore):
+    """A store whose answer to a claim is long under way."""
+
+    def __init__(self) -> None:
+        super().__init__("memory://")
+        self.claimed, self.arrives = asyncio.Event(), asyncio.Event()
+
+    async def claim(self, claiming: Claiming) -> list[ClaimedRun]:
+        """They are the worker's, and it does not know."""
+        claims = await super().claim(claiming)
+        if claims:
+            self.claimed.set()
+            await self.arrives.wait()
+        return claims
+
+
+async def test_a_claim_that_is_answered_when_the_run_was_adopted_and_given_up_since_gives_nothing() -> None:
+    """Else the worker would move a run that nobody owns, while others may claim it: two writers, and steps twice."""
+    app = Outlast("memory://", dev=False)
+    store = app._store = SlowStore()
+
+    @app.workflow(name="asleep")
+    async def asleep(ctx: Context) -> None:
+        await ctx.sleep("1h")
+
+    async with app:
+        uid = (await app.start(asleep)).uid
+        async with app.worker() as worker:
+            home = worker.home
+            assert home is not None
+            await store.claimed.wait()
+            await home.reconcile(await store.list_owned(worker.id), worker.id)
+            async with asyncio.timeout(10):
+                while (run := home.find(uid)) is None or not run.is_at_rest:
+                    await asyncio.sleep(0)
+            run.release(None, RowChange(waiting_on=""))
+            async with asyncio.timeout(10):
+                while home.on_their_way:
+                    await asyncio.sleep(0)
+            store.arrives.set()
+            await asyncio.sleep(0.05)
+            assert home.find(uid) is None
+            row = await store.find_uid(uid)
+            assert row is not None
+            assert row.owner is None

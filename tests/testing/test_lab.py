@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from outlast import Context, Decided, Outlast, RunFailed, User
-from outlast.testing import Lab, Ledger, StandsStill, running
+from outlast.testing import Faults, Lab, Ledger, StandsStill, running
 
 ANN = User("ann")
 
@@ -144,3 +144,26 @@ async def test_the_fixtures_count_effects(outlast_lab: Any, outlast_ledger: Ledg
     twice.effects += [first, first]
     with pytest.raises(AssertionError, match="carried out 2 times"):
         twice.check()
+
+
+@pytest.mark.parametrize("seed", range(5))
+async def test_a_store_with_its_bad_days_changes_nothing_of_what_a_workflow_does(seed: int) -> None:
+    """Calls fail, and some of those have landed; the run ends as ever, and no attempt is carried out twice."""
+    faults = Faults(seed, lost=0.15, untold=0.15, full=0.1, slow_s=0.005)
+    async with running(make_app(), faults=faults) as lab:
+        assert await lab.run("nap", 3) == 3
+        with pytest.raises(RunFailed):
+            await lab.run("fails")
+        lab.ledger.check()
+    assert faults.met["lost"] > 0
+    assert faults.met["untold"] > 0
+
+
+def test_the_same_seed_gives_the_same_faults() -> None:
+    """A test that failed can be made to fail again; another seed gives others."""
+
+    def draw(seed: int) -> list[object]:
+        faults = Faults(seed, lost=0.5)
+        return [(faults.strikes("lost"), faults.delay_s(), faults.hint_delays()) for _ in range(50)]
+
+    assert draw(1) == draw(1) != draw(2)

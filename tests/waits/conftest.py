@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from outlast.engine import hotruns
+from outlast.engine import sweeper
 from tests.waits.place import Place
 
 
@@ -31,4 +31,4 @@ async def app(place):
 @pytest.fixture
 def parks_at_once(monkeypatch):
     """Runs that rest are parked at the next sweep."""
-    monkeypatch.setattr(hotruns, "PARK_AFTER_US", 0)
+    monkeypatch.setattr(sweeper, "PARK_AFTER_US", 0)

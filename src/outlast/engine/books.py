@@ -6,7 +6,7 @@ still this worker's. Every attempt on record has an outcome, executes here, or i
 
 from __future__ import annotations
 
-from collections.abc import Container, Sequence
+from collections.abc import Container, Iterable, Sequence
 from typing import TYPE_CHECKING, cast
 
 from outlast.authoring.exceptions import encode_error
@@ -39,7 +39,7 @@ from outlast.core.waits.book import read_waits
 from outlast.engine.tasks.outcomes import Arrival
 from outlast.errors import StepInterrupted, StepLeaseExpired
 from outlast.stores.store import RowChange
-from outlast.telemetry.logs import fields
+from outlast.telemetry.logs import fields, log_outcome_dropped
 
 if TYPE_CHECKING:
     from outlast.authoring.call import Call
@@ -58,6 +58,7 @@ __all__ = [
     "open_books",
     "park",
     "settle_overdue",
+    "warn_dropped",
 ]
 
 DEADLINE = "deadline"
@@ -233,3 +234,10 @@ def _judge_lost(run: HotRun, pending: PendingStep, step: OpenStep) -> Exception 
     text = "run %s: attempt %d of step %s was lost with its worker"
     run.home.log.warning(text, run.name, step.attempt, pending.key, extra=extra)
     return None
+
+
+def warn_dropped(run: HotRun, events: Iterable[Event | Arrival]) -> None:
+    """What attempts came to is known here, and will never be on record."""
+    for event in events:
+        if isinstance(event, StepSucceeded | StepFailed):
+            log_outcome_dropped(run.home.log, run.started, event.key, event.attempt)

@@ -320,7 +320,7 @@ class Draft:
         # [test_killed_at[told-and-not-acted]]
         stepper = run.home.stepper
         if self.children and run.is_retried:
-            run.home.loader.spawn(look_for_ended_children(run))
+            look_for_ended_children(run)
         for key in self.cancels:
             stepper.cancel(run, key)
         for pending, attempt in self.starts:

@@ -99,6 +99,8 @@ class Engine:
         self.changes = Changes(store, self._is_hot)
         self.versions = VersionKeeper(self.store, registry, self.payloads, fails_on_conflict=fails_on_conflict)
         self._starter = Starter(self)
+        self._known: tuple[str, ...] | None = None
+        self._deploy = ""
         self.ended = 0
         self._open = 0
         self._opening = asyncio.Lock()
@@ -129,11 +131,13 @@ class Engine:
     @property
     def deploy(self) -> str:
         """Fingerprint of what this process can do: names and versions of all it knows, the keys it has, its Python."""
-        versions = [
-            f"{name}={getattr(self.registry.find_workflow(name), 'version', '')}" for name in self.registry.functions()
-        ]
-        versions += [*self.payloads.readable, python_version()]
-        return hashlib.sha256("\n".join(sorted(versions)).encode()).hexdigest()[:16]
+        known = (*self.registry.functions(), *self.payloads.readable)
+        if known != self._known:  # asked for at each look for work; a name is never given twice
+            self._known, find = known, self.registry.find_workflow
+            versions = [f"{name}={getattr(find(name), 'version', '')}" for name in self.registry.functions()]
+            versions += [*self.payloads.readable, python_version()]
+            self._deploy = hashlib.sha256("\n".join(sorted(versions)).encode()).hexdigest()[:16]
+        return self._deploy
 
     def trouble(self) -> None:
         """The store had an error: an answer may have been lost, so reconcile soon."""

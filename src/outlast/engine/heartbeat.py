@@ -60,18 +60,22 @@ class Heartbeat(threading.Thread):
 
     def run(self) -> None:
         """Renew until stopped; then, or once it is fenced, the thread ends."""
-        every_s = self._lease_us / 3e6
-        wait_s = every_s
-        while not self._stop_now.wait(wait_s):
-            wait_s = self._beat(every_s)
-            if wait_s < 0:
-                self._until_us = 0
-                if not self._stop_now.is_set():
-                    self._on_fenced(self._worker_id)
-                return
+        wait_s: float | None = self._lease_us / 3e6
+        while wait_s is not None and not self._stop_now.wait(wait_s):
+            wait_s = self.beat()
 
-    def _beat(self, every_s: float) -> float:
-        """Renew once; answers how long to wait for the next time, or -1: fenced."""
+    def beat(self) -> float | None:
+        """Renew once; answers how long to wait for the next time. None: fenced, and whoever asked for that was told."""
+        wait_s = self._renew(self._lease_us / 3e6)
+        if wait_s >= 0:
+            return wait_s
+        self._until_us = 0
+        if not self._stop_now.is_set():
+            self._on_fenced(self._worker_id)
+        return None
+
+    def _renew(self, every_s: float) -> float:
+        """How long to wait for the next time, or -1: fenced."""
         if not self.holds_lease():
             return -1  # it never revives, though the store might still renew it: steps may have been held back for that
         sent_at = boottime_us()

@@ -25,8 +25,6 @@ from outlast.core.events import (
     RunCancelled,
     RunResumed,
     RunSuspended,
-    StepFailed,
-    StepSucceeded,
     encode_events,
 )
 from outlast.core.view import suspension_text
@@ -38,11 +36,11 @@ from outlast.engine.ids import new_mark
 from outlast.engine.mail import Reading, reads_on
 from outlast.errors import StoreError
 from outlast.stores.store import LANDED, Effects, Outcome, Progress, Release, RowChange, Verdict
-from outlast.telemetry.logs import fields, log_outcome_dropped
+from outlast.telemetry.logs import fields
 
 if TYPE_CHECKING:
     import asyncio
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable
 
     from outlast.core.events import RunOutcome, RunStarted
     from outlast.core.machine import Machine
@@ -60,9 +58,9 @@ class HotRun:
     __slots__ = (
         "__weakref__", "_in_flight", "_overdue", "_wanted", "alarm", "answer_key", "consumed", "end", "ends", "epoch",
         "has_progressed", "home", "is_at_rest", "is_dropped", "is_loading", "is_retried", "is_shown_gated",
-        "is_unwinding", "known", "last_at", "machine", "mark", "missing_function", "on_answer", "owner", "queue",
-        "reading", "recoveries", "replay_us", "rested_at", "running", "seen", "seq", "sleeps", "started", "steps",
-        "suspended", "suspended_on", "uid", "unfit", "waits",
+        "is_unwinding", "known", "last_at", "looks", "machine", "mark", "missing_function", "on_answer", "owner",
+        "queue", "reading", "recoveries", "replay_us", "rested_at", "running", "seen", "seq", "sleeps", "started",
+        "steps", "suspended", "suspended_on", "uid", "unfit", "waits",
     )  # fmt: skip
 
     def __init__(self, home: HotRuns, uid: str, epoch: int, *, recoveries: int = 0) -> None:
@@ -107,17 +105,17 @@ class HotRun:
         self.answer_key = ""
         """The step of its parent that it tells of its end."""
         self.is_unwinding = self.is_retried = False
+        self.looks = 0  # for children that had ended before a retry: as long as one is under way it is not parked
         self.has_progressed = False
         self.rested_at = 0
         self.replay_us = 0
         """What its last load cost."""
         self.is_at_rest = False
         """It has nothing to do; the home's own mark."""
-        self.is_loading = False
-        self.is_dropped = False
+        self.is_loading = self.is_dropped = False
         self.on_answer: Callable[[Answer], None] | None = None
         """Told of the next answer of the store, before anything comes of it."""
-        self._in_flight: Draft | None = None
+        self._in_flight: Draft | None = None  # from when it is thought of until the store has answered
         self._overdue: asyncio.TimerHandle | None = None
         """Rings when an unwind has waited long enough for steps that were given up."""
         self._wanted: list[str] = []
@@ -189,7 +187,7 @@ class HotRun:
             if self.queue or self._is_due():
                 self.home.load_again(self)
             return
-        draft = Draft()
+        draft = self._in_flight = Draft()  # while it thinks, what that leads to must wait: a place that it gives back
         thinking.think(self, draft)
         self._submit_or_rest(draft)
 
@@ -197,7 +195,7 @@ class HotRun:
         """Entry 0 of a run this worker starts: think first, then write the start and its first commands together."""
         assert self.started is not None
         self.last_at, self.alarm.deadline_us = self.started.at, self.started.deadline
-        draft = Draft()
+        draft = self._in_flight = Draft()
         draft.new = new
         draft.events.append(self.started)
         thinking.begin(self, draft)
@@ -205,6 +203,7 @@ class HotRun:
 
     def go_on(self, draft: Draft, commands: list[Command]) -> None:
         """Loaded: write what the load found, and what the body asks for beyond its journal."""
+        self._in_flight = draft
         if self.machine is not None:
             draft.absorb(self, self.machine, commands)
         thinking.think(self, draft)
@@ -214,6 +213,7 @@ class HotRun:
         if draft.events or self.consumed:
             self.submit(draft)
         else:
+            self._in_flight = None
             draft.places, self._wanted = self._wanted, draft.places
             draft.act(self)
             self._rest()
@@ -222,7 +222,7 @@ class HotRun:
         """A person or a deploy acted: the body may be moved again."""
         draft.events.append(RunResumed(self.now_us(), message, self.suspended))
         draft.is_resumed = True
-        self.suspended = ""
+        self.suspended = self.suspended_on = ""
 
     def suspend(self, draft: Draft, code: str, reason: str, detail: str = "") -> None:
         """Set the run aside for a person or a deploy; one that is to be cancelled ends instead, without its body.
@@ -281,10 +281,10 @@ class HotRun:
             told(answer)
         has_landed = answer is LANDED or (isinstance(answer, Outcome) and answer.verdict is Verdict.LANDED)
         if self.is_dropped or not has_landed:
-            draft.drop(self)
             if not has_landed:
-                self._warn_dropped(draft.events)
+                books.warn_dropped(self, draft.events)
             self._lost(draft, answer)
+            draft.drop(self)  # behind it: the places are not for a run that is not ours any more
             return
         if draft.mark:
             self.seq += 1
@@ -360,9 +360,11 @@ class HotRun:
         return not (self._in_flight or self.is_loading or self.queue or self.running or self.consumed or self._wanted)
 
     def may_park(self) -> bool:
-        """It is quiet, and none of its steps stands in line for a place."""
-        return self.is_quiet and all(
-            step.retry_at is not None or (step.is_elsewhere and step.is_begun) for step in self.steps.values()
+        """It is quiet, none of its steps stands in line for a place, and nobody looks for what no message will tell."""
+        return (
+            self.is_quiet
+            and not self.looks
+            and all(step.retry_at is not None or (step.is_elsewhere and step.is_begun) for step in self.steps.values())
         )
 
     def release(self, due_us: int | None, row: RowChange) -> None:
@@ -388,13 +390,7 @@ class HotRun:
             self._overdue.cancel()
         queue, self.queue = self.queue, collections.deque()
         if self.end is None:
-            self._warn_dropped(queue)
+            books.warn_dropped(self, queue)
         for event in queue:
             if type(event) is AttemptStarted and not event.queue:
                 self.home.stepper.release()
-
-    def _warn_dropped(self, events: Iterable[Event | Arrival]) -> None:
-        """What attempts came to is known here, and will never be on record."""
-        for event in events:
-            if isinstance(event, StepSucceeded | StepFailed):
-                log_outcome_dropped(self.home.log, self.started, event.key, event.attempt)

@@ -10,7 +10,8 @@ import asyncio
 import functools
 import heapq
 import logging
-from collections.abc import Callable, Container, Iterable
+from collections.abc import Callable, Container, Generator, Iterable
+from contextlib import contextmanager
 from operator import attrgetter
 from typing import TYPE_CHECKING
 
@@ -20,6 +21,7 @@ from outlast.engine import mail
 from outlast.engine.books import park
 from outlast.engine.hot import HotRun
 from outlast.engine.ids import new_mark
+from outlast.engine.sweeper import PARK_AFTER_US
 from outlast.errors import StoreError
 from outlast.stores.store import (
     ClaimedRun,
@@ -51,12 +53,6 @@ if TYPE_CHECKING:
 
 __all__ = ["HotRuns"]
 
-PARK_SOON_US = 200_000
-LONG_US = 60_000_000
-"""A run that waits for nothing but time, and for so long or longer, need not stay for a second."""
-PARK_AFTER_US = 1_000_000
-"""A run whose next timer is nearer than this stays hot; one with nothing to do stays for this long, or for a hundred
-times what its replay cost (PROTOCOL F39)."""
 SUSPECT_FROM = 3
 """Takeovers without progress from which a run is a suspect; a worker holds at most one at a time (PROTOCOL F33)."""
 
@@ -116,6 +112,9 @@ class HotRuns:
         """How many of them have nothing to do."""
         self.on_their_way: set[str] = set()
         """Runs being started here, or released: the store may say they are ours while the table does not know them."""
+        self._asking = 0
+        self._given_up: dict[str, int] = {}
+        """Epochs of runs that left while an answer that may give them was under way: it may be older than they are."""
         self._parking = 0
         self._parked = asyncio.Event()
         self._on_moved = on_moved
@@ -168,6 +167,8 @@ class HotRuns:
         if worker_id != self.worker_id:
             return
         known = self._runs.get(claim.uid)
+        if claim.epoch <= self._given_up.get(claim.uid, -1):
+            return  # it was adopted meanwhile, and given up again: this answer is of an ownership that is over
         if known is not None:
             if known.epoch >= claim.epoch:
                 return  # reconcile was quicker
@@ -187,6 +188,17 @@ class HotRuns:
         run.is_loading = True
         self.loader.load(run)
 
+    @contextmanager
+    def asking(self) -> Generator[None, None, None]:
+        """Around a call that may give this worker runs, and `claimed` for each of them: its answer may be late."""
+        self._asking += 1
+        try:
+            yield
+        finally:
+            self._asking -= 1
+            if not self._asking:
+                self._given_up.clear()
+
     def known(self) -> set[str]:
         """uids of all that memory knows of: hot, being started, or being released."""
         return {*self._runs, *self.on_their_way}
@@ -195,9 +207,10 @@ class HotRuns:
         """Adopt what the store says is ours and memory does not know (PROTOCOL F4)."""
         for mine in owned:
             if mine.uid not in self._runs and mine.uid not in self.on_their_way:
-                claim = await self.store.adopt(worker_id, mine.uid, mine.epoch)
-                if claim is not None:
-                    self.claimed(claim, worker_id)
+                with self.asking():
+                    claim = await self.store.adopt(worker_id, mine.uid, mine.epoch)
+                    if claim is not None:
+                        self.claimed(claim, worker_id)
 
     # --- what a run tells ---------------------------------------------------------------------------------------------
 
@@ -308,21 +321,6 @@ class HotRuns:
 
     # --- parking ------------------------------------------------------------------------------------------------------
 
-    def sweep(self) -> None:
-        """Park runs that have rested long enough. Called a few times a second."""
-        now = self.clock.now_us()
-        for run in list(self._runs.values()):
-            if not run.is_at_rest or now - run.rested_at < max(PARK_SOON_US, 100 * run.replay_us):
-                continue
-            due = run.next_due_us()
-            if due is not None and due <= now:
-                run.advance()  # its alarm counts by another clock than the store's, which was set forward
-                continue
-            sleeps = due is not None and due - now >= LONG_US and not (run.steps or run.waits)
-            is_soon = due is not None and due - now <= PARK_AFTER_US
-            if (sleeps or now - run.rested_at >= PARK_AFTER_US) and not is_soon and run.may_park():
-                park(run, due)
-
     def runs_at_rest(self) -> list[HotRun]:
         """Runs that have nothing to do now."""
         return [run for run in self._runs.values() if run.is_at_rest]
@@ -365,6 +363,8 @@ class HotRuns:
     def _forget(self, run: HotRun) -> None:
         if self._runs.get(run.uid) is run:
             del self._runs[run.uid]
+            if self._asking:
+                self._given_up[run.uid] = run.epoch
             self._on_moved(run.uid, None, True)
         self._wakes(run)
 

@@ -30,7 +30,6 @@ from outlast.engine import books, mail
 from outlast.engine.clock import boottime_us
 from outlast.engine.draft import Draft
 from outlast.engine.messages.children import find_reopening
-from outlast.engine.messages.ended import look_for_ended_children
 from outlast.engine.tasks.outcomes import list_gone
 from outlast.engine.versions.serving import CONFLICTS, Server, find_version
 from outlast.errors import Fenced, InvalidDefinition, KeyNotFound, PayloadUnreadable, RunExists, StoreError
@@ -114,11 +113,12 @@ class Loader:
             row = await self._home.store.find_uid(uid)
             if row is None or row.owner != self._worker_id or not row.live:
                 return
-            claim = await self._home.store.adopt(self._worker_id, uid, row.epoch)
+            with self._home.asking():
+                claim = await self._home.store.adopt(self._worker_id, uid, row.epoch)
+                if claim is not None:
+                    self._home.claimed(claim, self._worker_id)
         except StoreError:
             return  # reconcile finds it
-        if claim is not None:
-            self._home.claimed(claim, self._worker_id)
 
     async def _note_if_taken(self, uid: str, child: Progress) -> None:
         """When the load comes to it again, the step of that child fails."""
@@ -227,8 +227,7 @@ class Loader:
             self._go_on(run, draft, [])
         else:
             gone = [] if is_reload else await list_gone(run)
-            if await self._server.serve(run, workflow, taken, events, draft, gone) and run.is_retried:
-                self.spawn(look_for_ended_children(run))
+            await self._server.serve(run, workflow, taken, events, draft, gone)
 
     async def _find_workflow(self, name: str, version: str) -> Workflow[..., object] | None:
         """Of the code at hand; a graph that somebody stored and activated stays what its runs began with (SPEC V6).

@@ -10,15 +10,23 @@ import asyncio
 import logging
 from typing import TYPE_CHECKING
 
+from outlast.engine.books import park
 from outlast.engine.versions.serving import CONFLICTS
 from outlast.errors import Fenced, KeyNotFound, StoreError
 
 if TYPE_CHECKING:
+    from outlast.engine.hotruns import HotRuns
     from outlast.engine.worker import Worker
 
-__all__ = ["Sweeper"]
+__all__ = ["PARK_AFTER_US", "PARK_SOON_US", "Sweeper", "park_rested"]
 
 TICK_S = 0.25
+PARK_SOON_US = 200_000
+LONG_US = 60_000_000
+"""A run that waits for nothing but time, and for so long or longer, need not stay for a second."""
+PARK_AFTER_US = 1_000_000
+"""A run whose next timer is nearer than this stays hot; one with nothing to do stays for this long, or for a hundred
+times what its replay cost (PROTOCOL F39)."""
 REAP_EVERY = 8
 """Ticks: every 2 s, and at start."""
 RECONCILE_EVERY = 20
@@ -55,7 +63,7 @@ class Sweeper:
         home, store = worker.home, worker.engine.store
         if home is None or not worker.is_working:
             return
-        home.sweep()
+        park_rested(home)
         if tick % CARE_EVERY == 0:
             await self._care()
         look = worker.last_look
@@ -108,3 +116,19 @@ class Sweeper:
         waiting += [f"{KeyNotFound.code} {needs}" for needs in worker.engine.payloads.readable]
         if waiting and await store.redue(waiting, worker.engine.deploy):
             worker.wake()
+
+
+def park_rested(home: HotRuns) -> None:
+    """Park runs that have rested long enough. Called a few times a second."""
+    now = home.clock.now_us()
+    for run in home.runs_at_rest():
+        if now - run.rested_at < max(PARK_SOON_US, 100 * run.replay_us):
+            continue
+        due = run.next_due_us()
+        if due is not None and due <= now:
+            run.advance()  # its alarm counts by another clock than the store's, which was set forward
+            continue
+        sleeps = due is not None and due - now >= LONG_US and not (run.steps or run.waits)
+        is_soon = due is not None and due - now <= PARK_AFTER_US
+        if (sleeps or now - run.rested_at >= PARK_AFTER_US) and not is_soon and run.may_park():
+            park(run, due)

@@ -83,7 +83,7 @@ def _guard(run: HotRun, draft: Draft, move: Callable[[HotRun, Draft, Machine], N
     assert machine is not None
     try:
         move(run, draft, machine)
-        if machine.outcome is None and (machine.missing is not None or not run.steps):
+        if machine.missing is not None or (machine.outcome is None and not run.steps):
             _note_standstill(run, draft, machine)
     except (NonDeterminism, BodyStopped) as error:
         run.suspend(draft, error.code, str(error))
@@ -101,6 +101,8 @@ def _begin(run: HotRun, draft: Draft, machine: Machine) -> None:
     finally:
         watchdog.drain_ended()
     draft.absorb(run, machine, commands)
+    if machine.is_settling:  # it failed at once, and gave up what it had not begun: no outcome will come to feed it
+        _feed_all(run, draft, machine)
 
 
 def _feed_all(run: HotRun, draft: Draft, machine: Machine) -> None:

@@ -235,8 +235,9 @@ class Worker:
         free = min(home.free, CLAIM_AT_MOST)
         if look.due and free > 0:
             claiming = self.claiming(free)
-            for claim in await store.claim(claiming):
-                home.claimed(claim, claiming.worker)
+            with home.asking():
+                for claim in await store.claim(claiming):
+                    home.claimed(claim, claiming.worker)
             return 0.0 if home.free > 0 else FLOOR_S
         if look.next_at is None:
             return FLOOR_S

@@ -8,6 +8,7 @@ behind; there is no global state.
 from outlast.testing.actors import Actor, Actors, Cast, RequestOptions
 from outlast.testing.crashes import Explored, explore_crashes
 from outlast.testing.exchange import HttpAnswer, HttpClient, Refused, Reply, Unreachable
+from outlast.testing.faults import Faults, FaultyStore, faulty
 from outlast.testing.lab import Lab, StandsStill, running
 from outlast.testing.ledger import Effect, Ledger
 from outlast.testing.replaying import Replayed, replay
@@ -18,6 +19,8 @@ __all__ = [
     "Cast",
     "Effect",
     "Explored",
+    "Faults",
+    "FaultyStore",
     "HttpAnswer",
     "HttpClient",
     "Lab",
@@ -29,6 +32,7 @@ __all__ = [
     "StandsStill",
     "Unreachable",
     "explore_crashes",
+    "faulty",
     "replay",
     "running",
 ]

@@ -8,16 +8,19 @@ when nothing moves; so a test can answer an approval before it expires, however 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Callable, Coroutine, Iterable
-from contextlib import asynccontextmanager
+from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Generator, Iterable
+from contextlib import asynccontextmanager, contextmanager
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, TypeVar, TypeVarTuple, overload
+from uuid import uuid4
 
 from outlast.core.durations import Duration, format_duration, parse_duration
 from outlast.core.instants import to_datetime
 from outlast.engine.worker import Worker
+from outlast.errors import StoreError
 from outlast.stores.memory import MemoryStore
 from outlast.testing.clock import SkippingClock
+from outlast.testing.faults import Faults, faulty
 from outlast.testing.ledger import Ledger
 
 if TYPE_CHECKING:
@@ -54,13 +57,16 @@ class StandsStill(AssertionError):
 class Lab:
     """What `running` gives."""
 
-    def __init__(self, app: Outlast, worker: Worker, clock: SkippingClock, ledger: Ledger) -> None:
+    def __init__(
+        self, app: Outlast, worker: Worker, clock: SkippingClock, ledger: Ledger, faults: Faults | None = None
+    ) -> None:
         self.app = app
         """The twin that is worked here: start runs of it, list them, ask it what waits."""
         self.ledger = ledger
         """What steps did."""
         self.worker = worker
         self._clock = clock
+        self._faults = faults
 
     @property
     def now(self) -> datetime:
@@ -75,7 +81,8 @@ class Lab:
     async def run(self, workflow: str, /, *args: object) -> Any: ...
     async def run(self, workflow: Callable[[*Ts], Coroutine[Any, Any, Any]] | str, /, *args: *Ts) -> Any:
         """Start a run, skip to its end, and give its result. Raises what `result` raises."""
-        run: Run[Any] = await self.app.start(workflow, *args)
+        name = str(uuid4())
+        run: Run[Any] = await self._until_told(lambda: self.app.start(workflow, *args, id=name))
         return await self.result(run)
 
     async def result(self, run: Run[R], *, within: Duration = "3650d") -> R:
@@ -86,10 +93,11 @@ class Lab:
         until = self._clock() + parse_duration(within)
         while True:
             due = await self.settle()
-            if (await run.status()).finished_at is not None:
-                return await run.result()
+            info = await self._until_told(run.status)
+            if info.finished_at is not None:
+                return await self._until_told(run.result)
             if due is None:
-                raise StandsStill(run.id, (await run.status()).waiting_on)
+                raise StandsStill(run.id, info.waiting_on)
             if due > until:
                 limit = format_duration(parse_duration(within))
                 raise TimeoutError(
@@ -104,7 +112,7 @@ class Lab:
         """
         while True:
             due = await self.settle()
-            info = await run.status()
+            info = await self._until_told(run.status)
             if info.waits or info.finished_at is not None:
                 return info.finished_at is None
             if due is None:
@@ -127,11 +135,11 @@ class Lab:
         while True:
             await asyncio.sleep(0 if turns < PATIENT_TURNS else PAUSE_S)
             turns += 1
-            look = await store.look(worker.claiming(1))
+            look = await self._until_told(lambda: store.look(worker.claiming(1)))
             due = min((due for due in (look.next_at, home.next_due_us()) if due is not None), default=None)
             is_due = look.due or (due is not None and due <= worker.now_us)  # it will move: it reads its inbox first
             is_moving = is_due or look.mail or look.dead or look.lapsed or home.is_moving
-            if not is_moving and not (look.tasks and await home.tasks.claim()):
+            if not is_moving and (not look.tasks or await self._until_told(home.tasks.claim) == 0):
                 return due
             if look.due or look.mail:
                 worker.wake()
@@ -139,7 +147,7 @@ class Lab:
     def _skip_to(self, at_us: int) -> None:
         engine, by_us = self.worker.engine, at_us - self._clock()
         if by_us > 0:
-            engine.store.renew(self.worker.id, LEASE_US + by_us)
+            self._renew(LEASE_US + by_us)
             self._clock.skip(by_us)
         engine.clock.set(self._clock())
         assert self.worker.home is not None
@@ -148,27 +156,69 @@ class Lab:
             if due is not None and due <= engine.clock.now_us():
                 run.advance()
 
+    def _renew(self, lease_us: int) -> None:
+        while True:
+            try:
+                self.worker.engine.store.renew(self.worker.id, lease_us)
+            except StoreError:
+                if self._faults is None:
+                    raise
+            else:
+                return
+
+    async def _until_told(self, ask: Callable[[], Awaitable[R]]) -> R:
+        """Ask until there is an answer: with faults there may be none at first."""
+        while True:
+            try:
+                return await ask()
+            except StoreError:
+                if self._faults is None:
+                    raise
+                await asyncio.sleep(PAUSE_S)
+
 
 @asynccontextmanager
-async def running(app: Outlast, *, ledger: Ledger | None = None) -> AsyncGenerator[Lab, None]:
+async def running(
+    app: Outlast, *, ledger: Ledger | None = None, faults: Faults | None = None
+) -> AsyncGenerator[Lab, None]:
     """Work the app's workflows on an empty store in memory, with time to skip.
 
     The app itself is not opened, and its store not touched. Steps are carried out as they are; effects are noted in
-    `ledger`, or in one of the lab's own.
+    `ledger`, or in one of the lab's own. With `faults` the store has them; what a test calls itself may then raise
+    StoreError, as it may in production.
     """
     clock = SkippingClock()
-    async with enter_lab(app, MemoryStore(clock=clock), clock, Ledger() if ledger is None else ledger) as lab:
+    store: Store = MemoryStore(clock=clock)
+    if faults is not None:
+        store = faulty(store, faults)
+    async with enter_lab(app, store, clock, Ledger() if ledger is None else ledger, faults) as lab:
         yield lab
 
 
 @asynccontextmanager
-async def enter_lab(app: Outlast, store: Store, clock: SkippingClock, ledger: Ledger) -> AsyncGenerator[Lab, None]:
+async def enter_lab(
+    app: Outlast, store: Store, clock: SkippingClock, ledger: Ledger, faults: Faults | None = None
+) -> AsyncGenerator[Lab, None]:
     """A lab on this store: one process of those that share it."""
     twin = app.on_store(store)
-    async with twin.worker(lease=LEASE, grace="0s", queues=_queues_of(twin)) as worker:
-        assert worker.home is not None
-        worker.home.stepper.on_begin = ledger.note
-        yield Lab(twin, worker, clock, ledger)
+    with _calm(faults):  # nobody could say what a lab is that could not be entered, or left
+        async with twin.worker(lease=LEASE, grace="0s", queues=_queues_of(twin)) as worker:
+            assert worker.home is not None
+            worker.home.stepper.on_begin = ledger.note
+            with _calm(faults, is_calm=False):
+                yield Lab(twin, worker, clock, ledger, faults)
+
+
+@contextmanager
+def _calm(faults: Faults | None, *, is_calm: bool = True) -> Generator[None, None, None]:
+    if faults is None:
+        yield
+        return
+    before, faults.is_calm = faults.is_calm, is_calm
+    try:
+        yield
+    finally:
+        faults.is_calm = before
 
 
 def _queues_of(app: Outlast) -> Iterable[str]:

@@ -7,6 +7,7 @@ that was sent long ago.
 
 from __future__ import annotations
 
+import asyncio
 from typing import TYPE_CHECKING, cast
 
 from outlast.core.events import OUTCOMES, EffectKept, Event, RunOutcome, RunStarted, StepStarted, UndoRegistered
@@ -16,6 +17,7 @@ from outlast.core.states import RunStatus
 from outlast.engine.messages.children import settle_end
 from outlast.errors import StoreError
 from outlast.stores.store import RunRow
+from outlast.telemetry.logs import fields
 
 if TYPE_CHECKING:
     from outlast.engine.hot import HotRun
@@ -23,18 +25,39 @@ if TYPE_CHECKING:
 __all__ = ["look_for_ended_children"]
 
 PAGE = 1000
+RETRY_S = 1.0
+"""After a fault of the store."""
 
 
-async def look_for_ended_children(run: HotRun) -> None:
-    """Give the run the outcomes of those of its children that tell nothing any more."""
-    for key in [key for key, step in run.steps.items() if step.kind == "child" and step.is_begun]:
+def look_for_ended_children(run: HotRun) -> None:
+    """Give the run the outcomes of those of its children that tell nothing any more.
+
+    It stays here until that is done: once it is parked, only a message would wake it, and none will come."""
+    run.looks += 1
+    run.home.loader.spawn(_look_until_done(run))
+
+
+async def _look_until_done(run: HotRun) -> None:
+    """If this process dies, whoever takes the run over looks again."""
+    while not run.is_dropped:
         try:
-            row = await run.home.store.find_uid(child_uid(run.uid, key))
-            if row is None or row.live or row.status in {RunStatus.FAILED, RunStatus.CANCELLED}:
-                continue  # it will tell; or it has ended since, and its message is under way
-            events = await _read(run, row)
-        except StoreError:
-            return  # the next load looks again
+            await _look(run)
+            break
+        except StoreError as error:
+            text = "children of run %s could not be looked for: %s"
+            run.home.log.warning(text, run.name, error, extra=fields(run.started))
+        await asyncio.sleep(RETRY_S)
+    run.looks -= 1
+    if run.is_quiet and not run.is_dropped:
+        run.home.rests(run)
+
+
+async def _look(run: HotRun) -> None:
+    for key in [key for key, step in run.steps.items() if step.kind == "child" and step.is_begun]:
+        row = await run.home.store.find_uid(child_uid(run.uid, key))
+        if row is None or row.live or row.status in {RunStatus.FAILED, RunStatus.CANCELLED}:
+            continue  # it will tell; or it has ended since, and its message is under way
+        events = await _read(run, row)
         step = run.steps.get(key)
         if not run.is_dropped and step is not None and step.is_begun and type(events[-1]) in OUTCOMES:
             ends = [event for event in events if type(event) in OUTCOMES]

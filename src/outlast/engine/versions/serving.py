@@ -21,6 +21,7 @@ from outlast.core.machine import Body as Runner
 from outlast.core.machine import Machine, Unwinder
 from outlast.core.replay import Replay
 from outlast.engine import books, thinking
+from outlast.engine.messages.ended import look_for_ended_children
 from outlast.errors import BodyStopped, NonDeterminism, VersionConflict, VersionNotFound
 
 if TYPE_CHECKING:
@@ -82,21 +83,21 @@ class Server:
         events: Events,
         draft: Draft,
         gone: Gone,
-    ) -> bool:
+    ) -> None:
         """Replay a run, and let it go on, or set it aside. `taken` is what it went on with last, `gone` are attempts on
-        queues of which nothing is left. Answers whether it went on."""
+        queues of which nothing is left."""
         if run.is_dropped:
-            return False
+            return
         replay = await self._replay(run, workflow, events, draft)
         if isinstance(replay, NonDeterminism):
             if taken.version != workflow.version:
-                return await self._serve_otherwise(run, workflow, taken, events, draft, gone, replay)
-            self._left_journal(run, draft, replay)
+                await self._serve_otherwise(run, workflow, taken, events, draft, gone, replay)
+            else:
+                self._left_journal(run, draft, replay)
         elif replay is not None:
             if taken.version != workflow.version:
                 draft.events.append(VersionTaken(run.now_us(), workflow.version, "code", self._home.deploy))
             self._go_on(run, draft, replay, gone)
-        return isinstance(replay, Replay)
 
     async def _serve_otherwise(
         self,
@@ -107,17 +108,17 @@ class Server:
         draft: Draft,
         gone: Gone,
         difference: NonDeterminism,
-    ) -> bool:
+    ) -> None:
         """The code at hand does not fit a run of another version."""
         home = self._home
         served = f"{workflow.name}#{taken.version}"
         if any(served in peer.versions and peer.deploy != home.deploy for peer in home.peers):
             run.leave(draft, home.deploy)
             self._end(run, draft)
-            return False
+            return
         stored = await self._versions.find_stored(workflow, taken.version)
         if run.is_dropped:
-            return False
+            return
         problem = stored.problem
         if stored.body is not None:
             run.evict()
@@ -126,13 +127,12 @@ class Server:
                 if taken.source != "plan":
                     draft.events.append(VersionTaken(run.now_us(), taken.version, "plan", home.deploy))
                 self._go_on(run, draft, replay, gone)
-                return True
+                return
             if replay is None:
-                return False
+                return
             problem = _why_not(run.machine, replay)
         known = stored.is_known
         self._set_aside(run, draft, taken.version, workflow.version, difference, problem, is_known=known)
-        return False
 
     # --- replaying ----------------------------------------------------------------------------------------------------
 
@@ -147,7 +147,12 @@ class Server:
                 if run.is_dropped:
                     return None
         except NonDeterminism as error:
-            return error
+            if machine.missing is None or not isinstance(body, Workflow):
+                return error
+            # A body that has called what is not known here asks for nothing more. Whoever wrote the journal knows it.
+            self._home.lacks_function(run, draft, machine.missing)
+            self._end(run, draft)
+            return None
         except BodyStopped as error:
             run.suspend(draft, error.code, str(error))
             self._end(run, draft)
@@ -173,6 +178,8 @@ class Server:
         books.judge_open(run, run.machine, draft, gone)
         run.is_loading = False
         if not run.is_dropped:
+            if run.is_retried:
+                look_for_ended_children(run)
             run.go_on(draft, replay.finish())
 
     # --- setting aside ------------------------------------------------------------------------------------------------

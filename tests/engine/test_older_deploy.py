@@ -1,0 +1,73 @@
+"""A rolling deploy: workers that do not know a function yet meet runs that have called it already."""
+
+from __future__ import annotations
+
+import asyncio
+
+from outlast import Context, Module, Outlast
+from outlast.run.handle import Run
+from outlast.stores.memory import MemoryStore
+
+flows, later = Module("deploy"), Module("later")
+
+
+@flows.workflow
+async def calls(ctx: Context) -> str:
+    got = await ctx.call("later:newer", {"tag": "a"}, returns=str)
+    await ctx.suspend("look")
+    return got
+
+
+@flows.workflow
+async def gives_up(ctx: Context) -> str:
+    task = asyncio.create_task(ctx.call("later:newer", {"tag": "a"}, returns=str))
+    await asyncio.sleep(0)
+    task.cancel()
+    return "done"
+
+
+@later.step
+async def newer(tag: str) -> str:
+    return f"{tag}!"
+
+
+def app_with(store: MemoryStore, *modules: Module) -> Outlast:
+    app = Outlast("memory://", dev=False)
+    for module in modules:
+        app.include(module)
+    return app.on_store(store.again())
+
+
+async def until(run: Run[str], waits_on: str) -> None:
+    async with asyncio.timeout(10):
+        while waits_on not in (await run.status()).waiting_on:
+            await asyncio.sleep(0.01)
+
+
+# SPEC S13
+async def test_a_run_that_has_called_what_an_older_worker_does_not_know_waits_for_one_that_does():
+    """Its code has not changed, so it is not for a person to mend: the next worker that knows the function goes on."""
+    store = MemoryStore()
+    older, newest = app_with(store, flows), app_with(store, flows, later)
+    async with newest.worker():
+        id = (await newest.start(calls)).id
+        await until(await newest.get_run(id), "gate look")
+    async with older.worker():
+        run = await older.get_run(id)
+        await run.resume("look")
+        await until(run, "FUNCTION_NOT_FOUND later:newer")
+        assert (await run.status()).status == "suspended"
+    async with newest.worker():
+        assert await (await newest.get_run(id)).result(timeout=10) == "a!"
+
+
+# SPEC S13
+async def test_a_body_that_ends_although_it_called_what_is_not_known_here_is_not_forgotten():
+    """What such a body does is not on record here, nor is its end: the run waits for one that does know."""
+    store = MemoryStore()
+    older, newest = app_with(store, flows), app_with(store, flows, later)
+    async with older.worker():
+        run = await older.start(gives_up)
+        await until(run, "FUNCTION_NOT_FOUND later:newer")
+    async with newest.worker():
+        assert await (await newest.get_run(run.id)).result(timeout=10) == "done"

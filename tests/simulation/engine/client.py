@@ -1,0 +1,105 @@
+"""Those outside: they start the runs of a schedule, answer what these wait for, cancel them, and let them go on.
+
+What always holds: whatever was acknowledged is sent once and never again. So a start, an answer or a cancel that the
+engine loses is missed by the run it was for, and seen at the end.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from outlast.app import Outlast
+from outlast.core.waits.approval import User
+from outlast.core.waits.events import WaitKind
+from outlast.errors import (
+    ApprovalInvalid,
+    ApprovalResolved,
+    RunEnded,
+    RunNotFailed,
+    RunNotFound,
+    StoreError,
+    WaitNotFound,
+)
+from outlast.run.handle import Run
+from outlast.run.records import WaitInfo
+from tests.simulation.engine.bodies import Program, play
+from tests.simulation.engine.world import Host
+
+__all__ = ["Client"]
+
+BOB = User("bob")
+OVER = (ApprovalInvalid, ApprovalResolved, RunEnded, RunNotFailed, RunNotFound, WaitNotFound)
+"""Too late, and for good; or not open yet, or not any more."""
+
+
+class Client:
+    """One process that works nothing. `app` is open in it."""
+
+    def __init__(self, host: Host, app: Outlast) -> None:
+        self._host = host
+        self._rng = host.world.rng
+        self._app = app
+        self.acknowledged: set[str] = set()
+        """Ids of runs whose start was."""
+        self.cancelled: set[str] = set()
+        """uids of runs of which a cancel was acknowledged while they were live."""
+        self._answered: set[tuple[str, str, str]] = set()
+        self._retried: set[str] = set()
+
+    async def start(self, id: str, program: Program, delay_s: float, **options: Any) -> None:
+        """Start the run, until that is acknowledged; perhaps somebody else has already."""
+        await asyncio.sleep(delay_s)
+        await self._until_told(lambda: self._app.start(play, program, id=id, **options))
+        self.acknowledged.add(id)
+
+    async def cancel(self, id: str, delay_s: float, *, force: bool) -> None:
+        """Ask the run to stop."""
+        await asyncio.sleep(delay_s)
+        run = await self._until_told(lambda: self._app.get_run(id))
+        if run is not None and await self._until_told(lambda: run.cancel("enough", force=force)):
+            self.cancelled.add(run.uid)
+
+    async def look_after(self) -> None:
+        """Answer what anybody waits for, and let failed runs go on, for ever."""
+        while True:
+            await asyncio.sleep(self._rng.uniform(0.2, 1.8))
+            try:
+                page = await self._app.waits(limit=200)
+                failed = await self._app.runs(status="failed", limit=200)
+            except StoreError:
+                continue
+            for wait in page.waits:
+                name = (wait.run_uid, wait.key, wait.since.isoformat())
+                if name not in self._answered:
+                    self._answered.add(name)
+                    self._host.loop.create_task(self._answer(wait))
+            for info in failed.runs:
+                if info.parent is None and info.uid not in self._retried:
+                    self._retried.add(info.uid)
+                    if self._rng.random() < 0.4:
+                        run = Run(self._app._here, info.uid, info.id, info.workflow, None)
+                        self._host.loop.create_task(self._until_told(run.retry))
+
+    async def _answer(self, wait: WaitInfo) -> None:
+        """Once; a key makes sure of it where the answer was lost."""
+        await asyncio.sleep(self._rng.choice([0.0, 0.0, 0.3, 2.0]))
+        run = Run[Any](self._app._here, wait.run_uid, wait.run_id, wait.workflow, None)
+        if wait.kind is WaitKind.SIGNAL:
+            await self._until_told(lambda: run.signal(wait.name, self._rng.randint(0, 9), key=wait.key))
+        elif wait.kind is WaitKind.GATE:
+            await self._until_told(lambda: run.resume(wait.key))
+        else:
+            value = self._rng.random() < 0.5
+            await self._until_told(lambda: run.approve(wait.key, value, by=BOB, key=f"key of {wait.key}", timeout=5))
+
+    async def _until_told(self, ask: Callable[[], Awaitable[Any]]) -> Any:
+        """Ask until there is an answer. None: it is too late."""
+        while True:
+            try:
+                return await ask()
+            except OVER:
+                return None
+            except (StoreError, TimeoutError):
+                await asyncio.sleep(self._rng.uniform(0.05, 0.5))

@@ -1,0 +1,247 @@
+"""The invariants of DESIGN §6, looked at whenever the store has changed, and once more when all is calm.
+
+What it knows it has from the store's tables, from what writers send, and from what steps did in the world. Each check
+is that of `tests/crash/checker.py`, or says here what it adds.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+from collections.abc import Callable, Iterable, Sequence
+from typing import TYPE_CHECKING, Any
+
+from outlast.core.events import (
+    AttemptStarted,
+    Event,
+    RunReopened,
+    StepLost,
+    StepStarted,
+    decode_events,
+)
+from outlast.stores.memory import MemoryStore
+from outlast.stores.memory.tables import Run
+from outlast.stores.store import CLIENT, Entry, Progress, WaitRow
+from tests.crash import checker
+from tests.crash.checker import Journal
+from tests.crash.ledger import Mark
+
+if TYPE_CHECKING:
+    from tests.simulation.engine.world import World
+
+__all__ = ["Watch", "WatchedStore"]
+
+
+class Record:
+    """What the watch knows of one run."""
+
+    def __init__(self) -> None:
+        self.journal: Journal = []
+        self.owner: str | None = None
+        self.seen: tuple[Any, ...] = ()
+        self.started: set[tuple[str, int]] = set()
+        self.lost: set[tuple[str, int]] = set()
+
+
+class Watch:
+    """Adds to the world's problems as soon as one can be seen."""
+
+    def __init__(self, world: World) -> None:
+        self.world = world
+        world.note = self.note
+        self.store = WatchedStore(self)
+        self.marks: list[Mark] = []
+        self.trace = hashlib.sha256()
+        """Of all that was asked of the store, by whom and when, and of all that steps did."""
+        self.is_clock_set = False
+        """The store's clock was set: leases end when nobody expects it, and what a step may do then no engine knows."""
+        self.strike: tuple[bool, Callable[[], None]] | None = None
+        """The worker that commits next dies: before that lands or behind it, and is told so by this call."""
+        self._records: dict[str, Record] = {}
+        self._before: dict[int, int] = {}
+        """Mark of the entry that the writer of an entry knew before it, by the entry's own mark."""
+        self._parks: set[tuple[str, int]] = set()
+        """Runs and epochs that are given up with what they wait for. One that is given up unread says nothing of it."""
+        self._executed: set[tuple[str, str, int]] = set()
+
+    # --- what is told -------------------------------------------------------------------------------------------------
+
+    def note(self, mark: Mark) -> None:
+        """A step is about to have its effect, or has had it."""
+        self._tell("step", mark.what, mark.uid, mark.key, mark.attempt)
+        attempt = (mark.key, mark.attempt)
+        record = self._records[mark.uid]
+        if mark.what == "before":
+            if attempt not in record.started:
+                self._object(mark.uid, f"5: attempt {attempt} runs without a record")
+            if (mark.uid, *attempt) in self._executed:
+                self._object(mark.uid, f"5: attempt {attempt} runs twice")
+            if attempt in record.lost and not self.is_clock_set:
+                self._object(mark.uid, f"S10: attempt {attempt} begins after it was recorded as lost")
+            self._executed.add((mark.uid, *attempt))
+        self.marks.append(mark)
+
+    def expect(self, batch: Iterable[Progress]) -> None:
+        """A writer sends these."""
+        for progress in batch:
+            self._before[progress.mark] = progress.prev
+            effects = progress.effects
+            if effects is not None:
+                self.expect(effects.children)
+                row = effects.row
+                if row is not None and row.release is not None and row.waiting_on is not None and row.unfit is None:
+                    self._parks.add((progress.uid, row.release.epoch))
+
+    def changed(self, what: str, by: object) -> None:
+        """The store has carried this call out."""
+        self._tell(what, by)
+        runs = self.store.runs
+        for uid, run in runs.items():
+            record = self._records.get(uid)
+            if record is None:
+                record = self._records[uid] = Record()
+            seen = (len(run.journal), run.owner, run.epoch, run.status, run.wake_at, run.mail, len(run.tasks))
+            if seen != record.seen:
+                is_parked = record.owner is not None and run.owner is None and (uid, run.epoch) in self._parks
+                record.seen = seen
+                self._look(uid, run, record, is_parked=is_parked)
+
+    def _tell(self, *what: object) -> None:
+        host = self.world.running
+        self.trace.update(repr((self.world.now_us, host and host.name, what)).encode())
+
+    # --- looking at one run -------------------------------------------------------------------------------------------
+
+    def _look(self, uid: str, run: Run, record: Record, *, is_parked: bool) -> None:
+        new = run.journal[len(record.journal) :]
+        for entry in new:
+            self._look_at_entry(uid, record, entry)
+        record.owner = run.owner
+        journal = record.journal
+        found: list[str] = []
+        if new:
+            for check in (checker.check_shape, checker.check_steps, checker.check_timers, checker.check_answers):
+                found += check(journal)
+        waits = [WaitRow(uid, run.new.id, run.new.workflow, wait, run.new.user) for wait in run.waits.values()]
+        row = run.to_row()
+        if run.owner is None:
+            kept_by = [*run.tasks.values(), *waits, *self._list_children(uid)]
+            found += checker.check_is_kept(row, set(self.store.workers), kept_by)
+        if is_parked or not run.live:
+            found += checker.check_row(row, journal, are_parked=is_parked)
+            if run.live:
+                found += checker.check_waits(row, journal, waits)
+        if found:
+            self._object(uid, "; ".join(found))
+
+    def _list_children(self, uid: str) -> list[Run]:
+        """Those that live: each will tell the run how it ended."""
+        return [run for run in self.store.runs.values() if run.live and run.new.parent == uid]
+
+    def _look_at_entry(self, uid: str, record: Record, entry: Entry) -> None:
+        journal, events = record.journal, decode_events(entry.events)
+        if entry.seq != len(journal):
+            self._object(uid, f"1: entry {entry.seq} stands where {len(journal)} is next")
+        if journal:
+            if self._before.get(entry.mark) != journal[-1][0].mark:
+                self._object(uid, f"1: entry {entry.seq} does not follow what its writer knew")
+            is_retry = entry.writer == CLIENT and isinstance(events[0], RunReopened)
+            if entry.writer != record.owner and not (is_retry and record.owner is None):
+                self._object(uid, f"6: {entry.writer} wrote entry {entry.seq}, and {record.owner} owns it")
+        journal.append((entry, events))
+        for event in events:
+            self._note_event(record, event)
+
+    def _note_event(self, record: Record, event: Event) -> None:
+        if isinstance(event, StepStarted | AttemptStarted):
+            if event.attempt:
+                record.started.add((event.key, event.attempt))
+        elif isinstance(event, StepLost):
+            record.lost.add((event.key, event.attempt))
+
+    def _object(self, uid: str, text: str) -> None:
+        self.world.problems.append(f"run {uid}: {text}")
+
+    def digest(self) -> str:
+        """Of all that happened so far."""
+        for uid, record in self._records.items():
+            self.trace.update(
+                repr((uid, [(entry.at, entry.writer, entry.events) for entry, _ in record.journal])).encode()
+            )
+        return self.trace.hexdigest()
+
+    def find_journal(self, uid: str) -> Sequence[tuple[Entry, list[Event]]]:
+        """The run's, so far."""
+        return self._records[uid].journal
+
+
+class WatchedStore(MemoryStore):
+    """The store in memory; whatever it has changed is looked at."""
+
+    def __init__(self, watch: Watch) -> None:
+        super().__init__(clock=watch.world.store_time)
+        self._watch = watch
+
+    @property
+    def runs(self) -> dict[str, Run]:
+        """All there are."""
+        return self._tables.runs
+
+    @property
+    def workers(self) -> Iterable[str]:
+        """All that have a row."""
+        return self._tables.workers
+
+    async def commit(self, worker_id: str | None, batch: Sequence[Progress]) -> Any:
+        watch = self._watch
+        watch.expect(batch)
+        strike = watch.strike if worker_id is not None else None
+        if strike is not None:
+            watch.strike = None
+            if not strike[0]:
+                await _for_ever(strike[1])
+        outcomes = await super().commit(worker_id, batch)
+        watch.changed("commit", worker_id)
+        if strike is not None:
+            await _for_ever(strike[1])
+        return outcomes
+
+    def reopened(self) -> WatchedStore:
+        """A handle of its own, open, for who looks at it from outside the world."""
+        other = self.again()
+        other._is_open = True
+        assert isinstance(other, WatchedStore)
+        return other
+
+
+async def _for_ever(dies: Callable[[], None]) -> None:
+    """Whoever waits for this is dead."""
+    dies()
+    await asyncio.get_running_loop().create_future()
+
+
+def _watched(name: str) -> Any:
+    """The memory store's method, and a look at what it changed."""
+    method = getattr(MemoryStore, name)
+
+    async def call(self: WatchedStore, *args: Any, **options: Any) -> Any:
+        answer = await method(self, *args, **options)
+        self._watch.changed(name, args[0] if args and isinstance(args[0], str) else "")
+        return answer
+
+    return call
+
+
+for _name in (
+    "register",
+    "retire",
+    "reap",
+    "claim",
+    "adopt",
+    "send",
+    "redue",
+    "claim_tasks",
+    "complete_tasks",
+    "lapse_tasks",
+):
+    setattr(WatchedStore, _name, _watched(_name))
