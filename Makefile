@@ -18,7 +18,7 @@ LOCK := uv pip compile pyproject.toml --quiet --system-certs --universal --pytho
 .NOTPARALLEL:
 .DELETE_ON_ERROR:
 .DEFAULT_GOAL := help
-.PHONY: help setup pythons demo check format test test-fast soak simulate chaos bench build lock clean
+.PHONY: help setup pythons demo check format test test-fast soak simulate mutate chaos bench build lock clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -41,6 +41,9 @@ format: $(READY) ## lay the code out, and mend what the linter can mend
 
 soak: $(READY) ## the long tests: crashes, simulations and leaks, for many minutes
 	@$(PY) scripts/run_tests.py soak $(ARGS)
+
+mutate: $(READY) ## deliberate faults in a copy of the source, and which test catches each
+	@$(PY) -m tests.mutants $(ARGS)
 
 chaos: $(READY) ## workers killed, frozen and cut off on PostgreSQL for ten minutes, and a report
 	@$(PY) -m tests.chaos $(ARGS)

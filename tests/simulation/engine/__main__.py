@@ -19,6 +19,7 @@ def main() -> int:
     parser.add_argument("--seed", default="1", help="all of them follow from it (default: 1)")
     parser.add_argument("--first", type=int, default=0, help="the number of the first of them (default: 0)")
     parser.add_argument("--seconds", type=float, default=float("inf"), help="stop after so long")
+    parser.add_argument("--most-failures", type=int, default=10, help="stop after so many (default: 10)")
     parser.add_argument("--walk", metavar="SEED", help="only this one, such as 1/17")
     options = parser.parse_args()
     if options.walk is not None:
@@ -26,7 +27,12 @@ def main() -> int:
         print(found if found.problems else f"seed {found.seed!r}: all is well, {dict(found.met)}")
         return 1 if found.problems else 0
     seeds = seeds_of(options.seed, options.schedules, options.first)
-    findings = explore(seeds, seconds=options.seconds, on_failure=lambda failed: print(failed, flush=True))
+    findings = explore(
+        seeds,
+        most_failures=options.most_failures,
+        seconds=options.seconds,
+        on_failure=lambda failed: print(failed, flush=True),
+    )
     print(f"seed {options.seed}, from number {options.first}: {findings}")
     return 1 if findings.failures else 0
 

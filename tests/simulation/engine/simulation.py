@@ -35,6 +35,7 @@ class WorkerHost:
         world = simulation.world
         rng = world.rng
         self.host = Host(world, name)
+        self._simulation = simulation
         self.app = app.on_store(faulty(simulation.watch.store.again(), simulation.faults))
         self.is_new = app is NEW
         self.worker: Worker | None = None
@@ -56,7 +57,10 @@ class WorkerHost:
                 await asyncio.sleep(0.1)
         await self._leaving.wait()
         if self.worker is not None:
+            was_calm = self._simulation.faults.is_calm
             await self.worker.__aexit__()
+            if was_calm:
+                self._simulation.check_handed_back(self.worker.id)
 
     def leave(self) -> None:
         """Asked to stop: it drains."""
@@ -265,6 +269,11 @@ class Simulation:
         for each in self.workers[:-1]:
             if each.is_there:
                 each.leave()
+
+    def check_handed_back(self, worker_id: str) -> None:
+        """A worker has left in good order, and nothing went wrong with that."""
+        if self.watch.store.holds_anything(worker_id):
+            self.world.problems.append(f"worker {worker_id} has left, and what it held waits for its lease to lapse")
 
     def _is_over(self) -> bool:
         runs = self.watch.store.runs.values()

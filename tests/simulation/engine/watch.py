@@ -13,10 +13,19 @@ from typing import TYPE_CHECKING, Any
 
 from outlast.core.events import (
     AttemptStarted,
+    DecisionJudged,
+    DecisionMade,
     Event,
+    GateOpened,
     RunReopened,
+    SignalReceived,
+    SignalTaken,
+    StepFailed,
     StepLost,
+    StepSettled,
     StepStarted,
+    StepSucceeded,
+    TimerFired,
     decode_events,
 )
 from outlast.stores.memory import MemoryStore
@@ -30,6 +39,13 @@ if TYPE_CHECKING:
     from tests.simulation.engine.world import World
 
 __all__ = ["Watch", "WatchedStore"]
+
+CHECKS = {
+    checker.check_steps: {StepStarted, AttemptStarted, StepSucceeded, StepFailed, StepSettled, RunReopened},
+    checker.check_timers: {TimerFired},
+    checker.check_answers: {SignalReceived, SignalTaken, DecisionMade, DecisionJudged, GateOpened},
+}
+"""What is looked at when an entry has events of these kinds: all of the journal, since it is short."""
 
 
 class Record:
@@ -120,8 +136,11 @@ class Watch:
         journal = record.journal
         found: list[str] = []
         if new:
-            for check in (checker.check_shape, checker.check_steps, checker.check_timers, checker.check_answers):
-                found += check(journal)
+            kinds = {type(event) for _, events in journal[-len(new) :] for event in events}
+            found += checker.check_shape(journal)
+            for check, of in CHECKS.items():
+                if not kinds.isdisjoint(of):
+                    found += check(journal)
         waits = [WaitRow(uid, run.new.id, run.new.workflow, wait, run.new.user) for wait in run.waits.values()]
         row = run.to_row()
         if run.owner is None:
@@ -191,6 +210,10 @@ class WatchedStore(MemoryStore):
     def workers(self) -> Iterable[str]:
         """All that have a row."""
         return self._tables.workers
+
+    def holds_anything(self, worker_id: str) -> bool:
+        """Whether this worker has a row, or runs."""
+        return worker_id in self._tables.workers or worker_id in self._tables.owned
 
     async def commit(self, worker_id: str | None, batch: Sequence[Progress]) -> Any:
         watch = self._watch

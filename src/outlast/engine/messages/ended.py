@@ -39,15 +39,17 @@ def look_for_ended_children(run: HotRun) -> None:
 
 async def _look_until_done(run: HotRun) -> None:
     """If this process dies, whoever takes the run over looks again."""
-    while not run.is_dropped:
-        try:
-            await _look(run)
-            break
-        except StoreError as error:
-            text = "children of run %s could not be looked for: %s"
-            run.home.log.warning(text, run.name, error, extra=fields(run.started))
-        await asyncio.sleep(RETRY_S)
-    run.looks -= 1
+    try:
+        while not run.is_dropped:
+            try:
+                await _look(run)
+                break
+            except StoreError as error:
+                text = "children of run %s could not be looked for: %s"
+                run.home.log.warning(text, run.name, error, extra=fields(run.started))
+            await asyncio.sleep(RETRY_S)
+    finally:
+        run.looks -= 1
     if run.is_quiet and not run.is_dropped:
         run.home.rests(run)
 

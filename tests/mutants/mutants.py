@@ -1,0 +1,167 @@
+"""Deliberate faults, one at a time: each takes something away that the engine or a store rests on.
+
+Each is a piece of source and what stands in its place. A piece must stand in its file exactly once: when the code has
+moved on, the fault has to move with it (`test_mutants.py` says so at once).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+__all__ = ["MUTANTS", "Mutant"]
+
+CONTRACT = "tests/stores/contract"
+ON_SQLITE = (CONTRACT, "-k", "sqlite")
+SUBMITTED = "        self.home.submit(progress, self, draft)\n"
+HAS_LANDED = "        self.home.landed(self, draft)\n"
+TELLS = "            self._tell(children.tell_parent(run, self.end, undoable=self.is_undoable))\n"
+TELLS_AGAIN = """\
+            told = self.sends[-1]
+            again = msgspec.structs.replace(told.message, id=told.message.id + "+")
+            self._tell(msgspec.structs.replace(told, message=again))
+"""
+
+
+@dataclass(frozen=True)
+class Mutant:
+    """One fault."""
+
+    name: str
+    path: str
+    """Below src/outlast."""
+    changes: tuple[tuple[str, str], ...]
+    """What is there, and what is put in its place."""
+    tests: tuple[str, ...] = ()
+    """What looks for it when the simulation has not found it; pytest's arguments."""
+
+    @property
+    def is_simulated(self) -> bool:
+        """The simulation comes to that code: it has its runs in memory."""
+        return not self.path.startswith(("stores/sqlite", "stores/judging"))
+
+
+def _of(name: str, path: str, before: str, after: str, *tests: str) -> Mutant:
+    return Mutant(name, path, ((before, after),), tests)
+
+
+MUTANTS: tuple[Mutant, ...] = (
+    _of(
+        "the fence: a worker that was marked dead may write (memory)",
+        "stores/memory/fences.py",
+        "        return worker is None or worker.dead_at is not None\n",
+        "        return False\n",
+        f"{CONTRACT}/test_entries.py",
+    ),
+    _of(
+        "the fence: a worker that was marked dead may write (SQLite)",
+        "stores/sqlite/sql/workers.sql",
+        "select 1 from workers where id = ? and dead_at is null;",
+        "select 1 from workers where id = ?;",
+        *ON_SQLITE,
+    ),
+    Mutant(
+        "a step begins before the entry that records it has landed",
+        "engine/hot.py",
+        (
+            (SUBMITTED, f"{SUBMITTED}        draft.act(self)\n"),
+            (f"{HAS_LANDED}        draft.act(self)\n", HAS_LANDED),
+        ),
+    ),
+    _of(
+        "a park forgets the mail that came since the inbox was read (memory)",
+        "stores/memory/commits.py",
+        "release.wake_at if run.mail == release.seen else now",
+        "release.wake_at",
+        f"{CONTRACT}/test_parks.py",
+    ),
+    _of(
+        "a lost attempt may be repeated once more than its step has retries",
+        "engine/books.py",
+        "    if step.used > call.retries:\n",
+        "    if step.used > call.retries + 1:\n",
+        "tests/crash/test_takeover.py",
+    ),
+    _of(
+        "a failed attempt may be repeated once more than its step has retries",
+        "core/retry.py",
+        "    if attempt_in_budget > policy.retries:\n",
+        "    if attempt_in_budget > policy.retries + 1:\n",
+        "tests/core/test_retry.py",
+    ),
+    _of(
+        "a run that is parked loses its timer",
+        "engine/sweeper.py",
+        "            park(run, due)\n",
+        "            park(run, None)\n",
+        "tests/engine/test_parking.py",
+    ),
+    _of(
+        "a worker that leaves does not hand back what it holds",
+        "engine/worker.py",
+        "            await engine.store.retire(self.id)\n            while",
+        "            while",
+        "tests/engine/test_stopping.py",
+    ),
+    _of(
+        "an outcome is recorded twice",
+        "engine/stepper.py",
+        "        self._done(attempt)\n        run.take(event)\n",
+        "        self._done(attempt)\n        run.take(event)\n        run.take(event)\n",
+    ),
+    _of(
+        "whatever stands at an entry's place is taken for that entry (memory)",
+        "stores/memory/commits.py",
+        "            if run.journal[seq].mark == progress.mark:\n",
+        "            if run.journal[seq].mark:\n",
+        f"{CONTRACT}/test_entries.py",
+    ),
+    _of(
+        "an entry that landed and was reported as failed is not recognised (SQLite, PostgreSQL)",
+        "stores/judging.py",
+        "            if mark == progress.mark and uid in self._runs:\n",
+        "            if False:\n",
+        *ON_SQLITE,
+    ),
+    _of(
+        "a message that is on record already counts again",
+        "engine/mail.py",
+        "    if message.id not in run.known:\n        run.known.add(message.id)\n",
+        "    if True:\n        run.known.add(message.id)\n",
+    ),
+    _of("a child tells its parent twice how it ended", "engine/draft.py", TELLS, f"{TELLS}{TELLS_AGAIN}"),
+    _of(
+        "a run is given up by whoever owned it once (memory)",
+        "stores/memory/fences.py",
+        "        return run.owner == worker_id and run.epoch == release.epoch and worker_id is not None\n",
+        "        return run.owner == worker_id and worker_id is not None\n",
+        f"{CONTRACT}/test_parks.py",
+    ),
+    _of(
+        "a step begins although the lease is over",
+        "engine/stepper.py",
+        "        if not home.holds_lease():\n",
+        "        if False:\n",
+        "tests/engine/test_stepper.py",
+    ),
+    _of(
+        "a worker never asks what it owns",
+        "engine/sweeper.py",
+        "            await home.reconcile(owned, worker.id)\n",
+        "            pass\n",
+        "tests/engine/test_reconcile.py",
+    ),
+    _of(
+        "what was done first is undone first",
+        "core/unwinding.py",
+        "        return [*reversed(self._done.values()), *left]\n",
+        "        return [*self._done.values(), *left]\n",
+        "tests/children/test_unwinding.py",
+    ),
+    _of(
+        "entries need not follow what their writer knew (SQLite)",
+        "stores/sqlite/sql/journal.sql",
+        "where exists (select 1 from journal where run_uid = ? and seq = ? and mark = ?)",
+        "where exists (select 1 from journal where run_uid = ? and seq = ? and ? is not null)",
+        *ON_SQLITE,
+    ),
+)
