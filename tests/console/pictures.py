@@ -45,6 +45,9 @@ async def start_all(app: Outlast, shop: ModuleType) -> None:
         await (await app.get_run("A-95")).result(timeout=30)
     except RunFailed:
         pass
+    given_back = {"id": "A-12", "items": items, "amount": 95}
+    await (await app.start("take_back", {"order": given_back}, id="back-A-12", user="ada")).result(timeout=30)
+    await app.draft(shop.DRAFT, by="a program")
     async with asyncio.timeout(30):
         while len((await app.waits()).waits) < 2:
             await asyncio.sleep(0.05)
@@ -67,9 +70,13 @@ async def shoot_all(browser: Any, base: str) -> None:
         await shoot(page, f"run-{suffix}")
         await page.goto("run/A-95")
         await shoot(page, f"failed-{suffix}")
+        await page.goto("workflows")
+        await shoot(page, f"workflows-{suffix}")
         await context.close()
     context = await browser.new_context(viewport=DESK, color_scheme="dark", base_url=base)
     page = await context.new_page()
+    await page.goto("run/back-A-12?step=refurbish%5B1%5D")
+    await shoot(page, "graph-dark")
     await page.goto("run/A-31")
     await page.get_by_label("Moment of the run").fill("9")
     await shoot(page, "past-dark")

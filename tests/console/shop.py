@@ -6,7 +6,7 @@ import asyncio
 import random
 from dataclasses import dataclass
 
-from outlast import Context, Expired, Outlast, current_step
+from outlast import Context, Expired, Graph, Outlast, current_step, ref
 
 
 @dataclass
@@ -66,4 +66,20 @@ def make_app(url: str) -> Outlast:
                 raise ValueError("nobody wanted it shipped")
         return await deliver(len(parcels))
 
+    @app.step(name="inspect", retries=0)
+    async def inspect(order: Order) -> str:
+        """What came back is as good as new, or is not."""
+        return "good" if order.amount < 50 else "worn"
+
+    app.graph(RETURNS)
     return app
+
+
+RETURNS = (
+    Graph("take_back")
+    .node("inspect", "inspect", input={"order": ref.input.order}, next={"good": "shelve", "worn": "refurbish"})
+    .node("refurbish", "pack", for_each=ref.input.order["items"], input={"item": ref.item}, next="shelve")
+    .node("shelve", "pack", input={"item": ref.input.order.id})
+)
+DRAFT = Graph("write_off").node("inspect", "inspect", input={"order": ref.input.order}).output(ref.nodes.inspect)
+"""Stored, and to be decided by somebody."""

@@ -92,9 +92,9 @@ function Rows({ runs, chosen, choose, query }) {
 const RunRow = ({ run, isChosen, choose, query }) => html`<tr>
   <td><input type="checkbox" aria-label=${`Choose ${run.id}`} checked=${isChosen} onChange=${() => choose(run.uid)} /></td>
   <td><${Status} of=${run.status} /></td>
-  <td><${RunLink} run=${run} most=${28} main /></td>
+  <td><${RunLink} run=${run} most=${24} main /></td>
   <td><a href=${href("runs", [], { ...query, workflow: run.workflow })}>${run.workflow}</a></td>
-  <td class="waits">${run.error ? html`<span class="bad">${run.error}</span>` : waitingWords(run)}</td>
+  <td class="waits" title=${run.error || waitingWords(run)}>${run.error ? html`<span class="bad">${run.error}</span>` : waitingWords(run)}</td>
   <td><${Time} at=${run.started_at || run.created_at} /></td>
   <td><${Took} from=${run.started_at} to=${ENDED.has(run.status) ? run.finished_at : null} /></td>
   <td>${run.user || ""}</td></tr>`;
