@@ -299,13 +299,13 @@ CLICK = """async () => {
 async def test_five_thousand_steps_are_drawn_where_they_are_seen(app, page):
     """A run of 5,000 steps is open at once and scrolls smoothly: no more bars are drawn than fit the pane. The last
     step's details are all there, too."""
-    run = await app.start("wide", 5000, id="w")
+    run = await app.start("wide", 5200, id="w")  # with over 10,300 events: read in two pieces, and the rest streamed
     await run.result(timeout=100)
     await page.goto("runs")
     await page.get_by_role("link", name="w", exact=True).wait_for()
     opened_ms = await page.evaluate(OPEN)
     await expect(page.locator(".run-head .status")).to_contain_text("completed")
-    await expect(page.locator(".all")).to_have_css("height", f"{5000 * 30}px", timeout=60_000)
+    await expect(page.locator(".all")).to_have_css("height", f"{5200 * 30}px", timeout=60_000)
     drawn = await page.get_by_role("option").count()
     assert 10 < drawn < 120
     clicked_ms, frame_ms = await page.evaluate(CLICK), await page.evaluate(SCROLL)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from outlast import Encrypt, Outlast
 from tests.http.conftest import client_of
 from tests.http.test_access import User, as_user
 
@@ -118,3 +119,16 @@ async def test_what_is_no_graph_is_refused(app, client, definition, code):
     assert (answer.status_code, answer.json()["code"]) == (422, code), answer.text
     assert "root:" not in answer.text
     assert await app.versions(status="draft") == []
+
+
+async def test_a_graph_that_cannot_be_read_here_hides_no_other(tmp_path):
+    """A server without the key lists all that it can read; asked for that one, it says what is missing. # SPEC D2"""
+    url = f"sqlite:///{tmp_path}/x.db"
+    async with Outlast(url, codecs=[Encrypt({"k1": bytes(32)}, current="k1")]) as sealed:
+        draft = await sealed.draft(ORDERS, by="ada")
+        await sealed.activate("orders", draft.version, by="ada")
+    async with Outlast(url) as bare, client_of(bare.asgi(no_auth=True)) as client:
+        assert (await client.get(WORKFLOWS)).json() == []
+        asked = await client.get(f"{WORKFLOWS}/orders")
+        assert (asked.status_code, asked.json()["code"]) == (503, "KEY_NOT_FOUND")
+        assert [info["workflow"] for info in (await client.get(VERSIONS)).json()] == ["orders"]

@@ -53,15 +53,15 @@ function useTimeline(run) {
       stop = follow(runPath(run, "/events"), { uid: run.uid, after: mine.seq }, {
         onMessage: (item) => { waiting.push(item); timer = timer || setTimeout(flush, PORTION_MS); },
         onState: setLive,
-        onEnd: () => { mine.atEnd = mine.run; setLive(true); beat(); },
+        onEnd: () => { mine.atEnd = mine.run; flush(); setWhole(true); setLive(true); beat(); },
       });
     };
     if (mine.uid !== run.uid) { Object.assign(mine, { uid: run.uid, seq: -1 }); setItems([]); setWhole(false); }
     mine.atEnd = null;
-    readTimeline(run, mine.seq, abort.signal, add).then(() => {
+    readTimeline(run, mine.seq, abort.signal, add).then((isAll) => {
       if (abort.signal.aborted) return;
-      setWhole(true);
-      if (ENDED.has(run.status)) mine.atEnd = run;
+      if (isAll) setWhole(true);
+      if (isAll && ENDED.has(run.status)) mine.atEnd = run;
       else listen();
     }, () => abort.signal.aborted || listen());
     return () => { stop(); clearTimeout(timer); clearTimeout(pulsing); add(waiting.splice(0)); abort.abort(); };
@@ -69,15 +69,16 @@ function useTimeline(run) {
   return { items, live, pulse, whole };
 }
 
-/** Told in a first piece that is there at once, and the rest. */
+/** Told in a first piece that is there at once, and a second; gives whether that is all. What is longer is streamed. */
 async function readTimeline(run, after, signal, tell) {
   let last = after;
-  for (let limit = FIRST_PAGE; ; limit = PAGE) {
+  for (const limit of [FIRST_PAGE, PAGE]) {
     const page = await get(runPath(run, "/timeline"), { uid: run.uid, after: last, limit }, signal);
     if (page.length) last = page[page.length - 1].seq;
     tell(page);
-    if (page.length < limit) return;
+    if (page.length < limit) return true;
   }
+  return false;
 }
 
 export function RunView({ id, query, changes }) {

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from outlast.core.keys import check_name
-from outlast.errors import FunctionNotFound, InvalidDefinition
+from outlast.errors import FunctionNotFound, InvalidDefinition, PayloadUnreadable
 from outlast.http.reach import engine_of
 from outlast.http.refusals import InvalidRequest, NotAllowed
 from outlast.http.route import Call, Nothing, Reply
@@ -44,7 +44,7 @@ async def list_workflows(call: Call[Nothing, Nothing]) -> list[WorkflowInfo]:
             names.add(version.workflow)
             try:
                 known.append(describe_workflow(await find_startable(call.app, engine_of(call.app), version.workflow)))
-            except (FunctionNotFound, InvalidDefinition):  # declined meanwhile; of a release that could say more
+            except (FunctionNotFound, InvalidDefinition, PayloadUnreadable):  # declined meanwhile; not for this server
                 continue
     return known
 

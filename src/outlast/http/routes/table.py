@@ -60,7 +60,13 @@ _DECIDE: Errors = (
     errors.ApprovalResolved,
     NotAllowed,
 )
-_WORKFLOW: Errors = (errors.FunctionNotFound, errors.InvalidName, errors.InvalidDefinition)
+_WORKFLOW: Errors = (
+    errors.FunctionNotFound,
+    errors.InvalidName,
+    errors.InvalidDefinition,
+    errors.KeyNotFound,
+    errors.PayloadDamaged,
+)
 _VERSIONS: Errors = (errors.InvalidName, errors.InvalidSetting)
 _DRAFT: Errors = (
     errors.InvalidDefinition,
