@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import datetime as dt
 import time
+from dataclasses import dataclass
 from typing import Any
 
 import pytest
@@ -11,6 +13,7 @@ import pytest
 from outlast import Context, ExpectedError, Outlast, RunFailed, VersionConflict
 from outlast.core.states import RunStatus
 from outlast.stores.memory import MemoryStore
+from outlast.stores.store import WorkerRow
 
 PATIENCE_S = 20
 
@@ -288,10 +291,35 @@ async def test_what_was_left_to_a_worker_that_went_is_taken_back(deploys: Deploy
         assert await run.result(timeout=PATIENCE_S) == ["receipt a 1", "parcel a"]
 
 
-def _peer(version: str) -> Any:
-    from outlast.stores.store import WorkerRow
+def _peer(version: str, *queues: str) -> Any:
+    served = (f"fulfil#{version}",)
+    return WorkerRow("gone", "host", 1, queues or ("default",), ("fulfil",), deploy="other", versions=served)
 
-    return WorkerRow("gone", "host", 1, functions=("fulfil",), deploy="other", versions=(f"fulfil#{version}",))
+
+async def test_what_was_left_before_all_went_is_taken_back(deploys: Deploys) -> None:
+    """All workers of both versions are gone; of those that come back the first looks again."""  # SPEC V4
+    old, new = deploys.app(one), deploys.app(begun_otherwise)
+    await park(deploys, old)
+    async with new:
+        await new._store.register(_peer(old.find_workflow("fulfil").version), 60_000_000)
+    async with new.worker():
+        await until(lambda: is_left(new))
+    async with new:
+        await new._store.retire("gone")
+    assert await finish(new) == ["receipt a 1", "parcel a"]
+
+
+async def is_left(app: Any) -> bool:
+    return bool(app._store._tables.runs[(await app.get_run("r")).uid].unfit)
+
+
+async def test_a_run_is_left_to_nobody_who_does_not_serve_its_queue(deploys: Deploys) -> None:
+    """A worker of its version that serves other queues would never come for it."""  # SPEC V4
+    old, new = deploys.app(one), deploys.app(begun_otherwise)
+    await park(deploys, old)
+    async with new:
+        await new._store.register(_peer(old.find_workflow("fulfil").version, "night"), 60_000_000)
+    assert await finish(new) == ["receipt a 1", "parcel a"]
 
 
 async def test_a_plan_that_cannot_go_on_asks_for_nothing_more(deploys: Deploys) -> None:
@@ -320,13 +348,86 @@ async def test_a_plan_that_cannot_go_on_asks_for_nothing_more(deploys: Deploys) 
 
     old, new = deploys.app(touching), deploys.app(begun_otherwise)
     await park(deploys, old)
-    async with new.worker():
-        assert (await suspended(new)).waiting_on == "VERSION_CONFLICT"
-        timeline = await (await new.get_run("r")).timeline()
-    assert "the method 'format'" in next(item.detail for item in timeline if item.kind == "suspended")
+    assert "the method 'format'" in await told_in_conflict(new)
     assert deploys.done == ["charge a 1"]
     assert await finish(old) == "a"
     assert deploys.done == ["charge a 1", "pack beside", "pack what is left"]
+
+
+async def told_in_conflict(app: Any) -> str:
+    """Work the run until it is suspended; what that says."""
+    async with app.worker():
+        assert (await suspended(app)).waiting_on == "VERSION_CONFLICT"
+        timeline = await (await app.get_run("r")).timeline()
+    told: list[str] = [item.detail for item in timeline if item.kind == "suspended"]
+    return told[-1]
+
+
+async def test_a_plan_that_cannot_go_on_fails_where_the_app_says_so(deploys: Deploys) -> None:
+    """With the reason; what it did stays done."""  # SPEC V3
+
+    def touching(charge: Any, pack: Any) -> Any:
+        async def fulfil(ctx: Context, order: str) -> str:
+            await charge(order)
+            await ctx.sleep("1h")
+            return order.format()
+
+        return fulfil
+
+    await park(deploys, deploys.app(touching))
+    with pytest.raises(RunFailed, match="the method 'format'") as caught:
+        await finish(deploys.app(begun_otherwise, on_version_conflict="fail"))
+    assert isinstance(caught.value.error, VersionConflict)
+
+
+@dataclass
+class Order:
+    name: str
+    since: dt.date = dt.date(2026, 7, 1)
+
+
+def typed(charge: Any, pack: Any) -> Any:
+    async def fulfil(ctx: Context, order: Order, extra: list[str]) -> list[str]:
+        receipt = await charge(order.name, order.since.year)
+        await ctx.sleep("1h")
+        return [receipt, *extra, order.since.isoformat()]
+
+    return fulfil
+
+
+async def park_typed(deploys: Deploys) -> Any:
+    app = deploys.app(typed)
+    async with app.worker():
+        run = await app.start("fulfil", Order("a"), ["b"], id="r")
+        await until(lambda: sleeps(run))
+    deploys.pass_an_hour()
+    return app
+
+
+async def sleeps(run: Any) -> bool:
+    return (await run.status()).waiting_on.startswith("sleep")
+
+
+async def test_a_plan_gets_its_input_as_its_version_did(deploys: Deploys) -> None:
+    """By the types that the code has under the same names; what is plain JSON is what it was."""  # SPEC V3
+
+    def fewer(charge: Any, pack: Any) -> Any:
+        async def fulfil(ctx: Context, order: Order) -> list[str]:
+            return [await pack(order.name)]
+
+        return fulfil
+
+    await park_typed(deploys)
+    assert await finish(deploys.app(fewer)) == ["receipt a 2026", "b", "2026-07-01"]
+
+
+async def test_a_plan_whose_types_are_gone_does_not_guess(deploys: Deploys) -> None:
+    """The run is set aside with the parameter and its type, and ends when its version is back."""  # SPEC V3
+    old = await park_typed(deploys)
+    assert "the input 'order', which is no Order to the code at hand" in await told_in_conflict(
+        deploys.app(begun_otherwise)
+    )
+    assert await finish(old) == ["receipt a 2026", "b", "2026-07-01"]
 
 
 class Refused(ExpectedError):

@@ -82,6 +82,18 @@ async def test_an_unknown_workflow_is_told(deploys: Deploys) -> None:
     assert "does not know the workflow" in rehearsal.problem
 
 
+async def test_a_run_of_a_stored_graph_fits(deploys: Deploys) -> None:
+    """The store has what it goes on with: no code need declare it."""  # SPEC V5, V6
+    graph = {"name": "stored", "nodes": {"charge": {"function": "charge", "input": {"order": "a"}}}}
+    async with deploys.app(one) as app:
+        draft = await app.draft(graph, by="ada")
+        await app.activate("stored", draft.version, by="ada")
+        await app.start("stored", None, id="r")
+    (rehearsal,) = await rehearse(deploys.app(one))
+    assert rehearsal.fits
+    assert rehearsal.found == draft.version
+
+
 def test_ci_hears_of_it_by_the_exit_code(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """0 where all live runs fit, 1 where one does not; the first difference side by side."""  # SPEC V5
     monkeypatch.chdir(tmp_path)

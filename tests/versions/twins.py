@@ -27,7 +27,7 @@ class StoredPlayer(Player):
     def make_machine(self) -> Machine:
         program = decode_program(self.workflow.definition_json())
         assert program is not None, self.workflow.plan
-        body = StoredBody(self.workflow.name, program, self.workflow)
+        body = StoredBody(program, self.workflow, self.workflow.version)
         facts = RunFacts(registry=self.registry, log=LOG)
         return Machine(self.started, lambda machine: body.run_body(machine, facts), encode_error)
 

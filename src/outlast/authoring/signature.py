@@ -202,6 +202,14 @@ class Arguments:
         except msgspec.MsgspecError as error:
             raise invalid_input(self.function, explain(error)) from error
 
+    def decode_part(self, name: str, data: bytes | msgspec.Raw) -> Any:
+        """The value of one parameter. Raises LookupError where there is none of that name, and InvalidInput."""
+        parameter = self.signature.parameters[name]
+        try:
+            return msgspec.json.decode(data, type=self.hint_of(parameter), dec_hook=decode_unknown)
+        except msgspec.MsgspecError as error:
+            raise invalid_input(self.function, explain(error)) from error
+
     def _decode_first(self, data: bytes | msgspec.Raw) -> msgspec.Struct:
         self._make_struct()
         return self._decode(data)

@@ -97,7 +97,7 @@ class Engine:
         self.writer = Writer(store, self._on_fenced, self.trouble, self.observers, self.payloads)
         self.worker: Worker | None = None
         self.changes = Changes(store, self._is_hot)
-        self.versions = VersionKeeper(self.store, registry, self.payloads, fails_on_conflict=fails_on_conflict)
+        self.versions = VersionKeeper(self.store, registry, self.payloads, log, fails_on_conflict=fails_on_conflict)
         self._starter = Starter(self)
         self._known: tuple[str, ...] | None = None
         self._deploy = ""

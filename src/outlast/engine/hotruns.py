@@ -94,7 +94,7 @@ class HotRuns:
         self.dev = dev
         self.max_hot = max_hot
         self.peers: list[WorkerRow] = []
-        """Other live workers, as of the last sweep."""
+        """Other live workers that serve all queues of this one, as of the last sweep: runs may be left to them."""
         self.deploy = ""
         self.worker_id = ""
         """The incarnation that owns what is in the table; "" between losing the lease and coming back."""

@@ -32,7 +32,7 @@ from outlast.engine.draft import Draft
 from outlast.engine.messages.children import find_reopening
 from outlast.engine.tasks.outcomes import list_gone
 from outlast.engine.versions.serving import CONFLICTS, Server, find_version
-from outlast.errors import Fenced, InvalidDefinition, KeyNotFound, PayloadUnreadable, RunExists, StoreError
+from outlast.errors import Fenced, KeyNotFound, PayloadUnreadable, RunExists, StoreError
 from outlast.payloads import problems_of
 from outlast.stores.store import ClaimedRun, Effects, Inbox, Progress, Release, RowChange, recovery_delay_us
 from outlast.telemetry.logs import fields
@@ -213,7 +213,7 @@ class Loader:
         assert run.started is not None
         name = run.started.workflow
         try:
-            workflow = await self._find_workflow(name, taken.version)
+            workflow = await self._versions.find_workflow(name, taken.version)
         except PayloadUnreadable as problem:
             workflow, unreadable = None, [*unreadable, problem]
         if books.is_too_late(run) and (run.suspended or workflow is None):
@@ -228,18 +228,6 @@ class Loader:
         else:
             gone = [] if is_reload else await list_gone(run)
             await self._server.serve(run, workflow, taken, events, draft, gone)
-
-    async def _find_workflow(self, name: str, version: str) -> Workflow[..., object] | None:
-        """Of the code at hand; a graph that somebody stored and activated stays what its runs began with (SPEC V6).
-        Raises PayloadUnreadable."""
-        known = self._home.registry.find_workflow(name)
-        if known is not None and (known.version == version or known.graph is None):
-            return known
-        try:
-            return await self._versions.find_graph(name, version, is_decided=True) or known
-        except InvalidDefinition as error:
-            self._home.log.warning("the stored version %s of %s is no graph to this release: %s", version, name, error)
-            return known
 
     def _wait_or_end(self, run: HotRun, due_us: int, inbox: Inbox, draft: Draft) -> None:
         """A run that a message woke before its time: cancelled, it ends without its body; else it goes on waiting."""

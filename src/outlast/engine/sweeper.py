@@ -15,8 +15,11 @@ from outlast.engine.versions.serving import CONFLICTS
 from outlast.errors import Fenced, KeyNotFound, StoreError
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from outlast.engine.hotruns import HotRuns
     from outlast.engine.worker import Worker
+    from outlast.stores.store import WorkerRow
 
 __all__ = ["PARK_AFTER_US", "PARK_SOON_US", "Sweeper", "park_rested"]
 
@@ -39,7 +42,7 @@ class Sweeper:
 
     def __init__(self, worker: Worker) -> None:
         self._worker = worker
-        self._deploys: set[str] = set()
+        self._deploys: set[str] | None = None
         """Of the peers, as of the last look."""
         self._take_backs = 0
         self._tick = -1
@@ -90,15 +93,21 @@ class Sweeper:
             self._worker.engine.log.warning("%d queued steps are lost: their workers are gone", lost)
             self._worker.wake()
 
-    async def _take_back(self, deploys: set[str]) -> None:
-        """When a deploy is gone, what was left to it is anybody's again. Twice: a run may just be on its way there."""
-        if self._deploys - deploys:
+    async def _take_back(self, peers: Sequence[WorkerRow]) -> None:
+        """When a deploy is gone, what was left to it is anybody's again. Twice: a run may just be on its way there.
+
+        It may have gone while none of this deploy was up: so the first worker of a deploy takes back too."""
+        worker, deploys = self._worker, {peer.deploy for peer in peers}
+        mine = worker.engine.deploy
+        if self._deploys is None:  # ids are in the order of time: of several that start at once one is the first
+            self._take_backs = int(not any(peer.deploy == mine and peer.id < worker.id for peer in peers))
+        elif self._deploys - deploys:
             self._take_backs = 2
         self._deploys = deploys
         if self._take_backs:
             self._take_backs -= 1
-            if await self._worker.engine.store.refit(self._worker.engine.deploy):
-                self._worker.wake()
+            if await worker.engine.store.refit(mine):
+                worker.wake()
 
     async def _care(self) -> None:
         worker = self._worker
@@ -106,8 +115,9 @@ class Sweeper:
         assert home is not None
         peers = await store.list_workers()
         await home.tasks.look_after_sent([peer for peer in peers if peer.dead_at is None])
-        home.peers = [peer for peer in peers if peer.id != worker.id and peer.dead_at is None]
-        await self._take_back({peer.deploy for peer in home.peers})
+        alive = [peer for peer in peers if peer.id != worker.id and peer.dead_at is None]
+        home.peers = [peer for peer in alive if {*worker.settings.queues} <= {*peer.queues}]
+        await self._take_back(alive)
         if self._tick:
             await store.reap(orphans=True)
             await self._lapse()

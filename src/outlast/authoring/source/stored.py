@@ -22,7 +22,7 @@ from outlast.authoring.workflow import Workflow
 from outlast.core.program.access import NotInterpretable, get_attribute
 from outlast.core.program.language import CONTEXT, Program
 from outlast.core.program.running import Interpreter
-from outlast.errors import InvalidInput
+from outlast.errors import InvalidInput, VersionConflict
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -38,23 +38,33 @@ __all__ = ["StoredBody"]
 class StoredBody:
     """The program of a version, with what it needs of the code at hand. It stands in for a `Workflow`."""
 
-    def __init__(self, name: str, program: Program, known: Workflow[..., Any] | None) -> None:
-        """`known` is the workflow of this name as it is now: it says what the input's fields are decoded as."""
+    def __init__(self, program: Program, known: Workflow[..., Any], version: str, *, fails: bool = False) -> None:
+        """`known` is the workflow as it is now: it says what the input's typed fields are decoded as. With `fails`, a
+        run of it that cannot go on fails, with VersionConflict."""
         self._program = program
         self._known = known
-        self._home = name.rpartition(":")[0]
+        self._version = version
+        self._fails = fails
+        self._home = known.name.rpartition(":")[0]
 
     async def run_body(self, machine: Machine, facts: RunFacts) -> bytes:
         """The coroutine of a run: gives the output as JSON. Raises whatever the program raises."""
         context = Context(machine, facts, self._home)
-        interpreter = Interpreter(self._program, _World(facts.registry, self._home, machine.halt))
-        body = functools.partial(interpreter.run, context, **self._decode(machine.started.input))
+        halt = _go_on if self._fails else machine.halt
+        interpreter = Interpreter(self._program, _World(facts.registry, self._home, halt))
+
+        async def body() -> Any:
+            return await interpreter.run(context, **self._decode(machine.started.input))
+
         try:
             output = await run_extended(context, facts.registry.extensions, body)
         except BaseException as error:
             reason = _find_stop(error)
             if reason is None:
                 raise
+            if self._fails:
+                problem = f"Its stored plan cannot be carried out: {reason}"
+                raise VersionConflict(machine.started.id, self._version, self._known.version, problem) from None
             await machine.halt(reason)
             raise
         return encode(output, "the output")
@@ -64,16 +74,20 @@ class StoredBody:
         return await unwind(facts.registry, machine, undoables)
 
     def _decode(self, data: msgspec.Raw) -> dict[str, Any]:
-        """The input, by the names of the program's parameters; as the code at hand has it where that fits."""
-        plain: dict[str, Any] = msgspec.json.decode(data)
-        values = dict(plain)
-        if self._known is not None:
-            try:
-                values.update(msgspec.structs.asdict(self._known.arguments.parse(data)))
-            except InvalidInput:
-                pass  # plain JSON has to do
+        """The input, by the names of the program's parameters. Raises NotInterpretable for a value whose type the code
+        at hand does not have under that name."""
+        parts = msgspec.json.decode(data, type=dict[str, msgspec.Raw])
         names = {*self._program.body["args"][1:], *self._program.body.get("kwonly", ())}
-        return {name: value for name, value in values.items() if name in names and name in plain}
+        return {name: self._decode_part(name, raw) for name, raw in parts.items() if name in names}
+
+    def _decode_part(self, name: str, raw: msgspec.Raw) -> Any:
+        typed = self._program.typed.get(name)
+        if typed is None:
+            return msgspec.json.decode(raw)
+        try:
+            return self._known.arguments.decode_part(name, raw)
+        except (InvalidInput, LookupError):
+            raise NotInterpretable(f"the input {name!r}, which is no {typed} to the code at hand") from None
 
 
 class _World:
@@ -109,6 +123,10 @@ class _World:
         if not allowed:
             raise NotInterpretable(f"{name!r} of {value!r}")
         return getattr(value, name)
+
+
+def _go_on(_reason: str) -> None:
+    """The body fails as any other does."""
 
 
 async def _call_missing(name: str, *_args: object, **_kwargs: object) -> Any:

@@ -35,6 +35,7 @@ _VALUES: Final = (
     *(dt.date, dt.time, dt.timedelta, dt.tzinfo, decimal.Decimal, uuid.UUID),
 )
 """Their methods touch nothing but themselves."""
+_JSON: Final = (str, int, float, list, dict)
 _REFUSED: Final = frozenset({"format", "format_map"})
 """But these, which look into whatever they are given."""
 _TOOLS: Final = (
@@ -58,6 +59,9 @@ def get_attribute(value: Any, name: str) -> Any:
         raise NotInterpretable(f"the attribute {name!r} of {type(value).__name__}")
     if isinstance(value, dict) and name not in dir(dict) and name in value:
         return value[name]  # an object whose class is not known any more
+    if isinstance(value, _JSON) and not hasattr(value, name):
+        # The source may have had an object there, of a class that the code at hand does not have.
+        raise NotInterpretable(f"the attribute {name!r} of {type(value).__name__}")
     found = getattr(value, name)
     if isinstance(value, _VALUES) and type(value).__module__ in {"builtins", "datetime", "decimal", "uuid"}:
         if name in _REFUSED:

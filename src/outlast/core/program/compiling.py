@@ -43,7 +43,13 @@ def compile_program(body: FunctionMeaning) -> Program:
     compiler = _Compiler()
     tree = compiler.compile(body)
     functions = tuple(ProgramFunction(name, code) for name, code in compiler.functions.items())
-    return Program(tree, functions)
+    arguments = body.definition.args
+    for spread in (arguments.vararg, arguments.kwarg):
+        if spread is not None:
+            raise NotClosed(spread, body.scope.module, "a body's parameter for any number of arguments")
+    parameters = [*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs][1:]
+    typed = {p.arg: source_of(p.annotation, 80) for p in parameters if p.annotation and not _is_json(p.annotation)}
+    return Program(tree, functions, typed)
 
 
 class _Compiler:
@@ -240,6 +246,25 @@ def _is_idle(node: ast.stmt) -> bool:
 def _targets(node: ast.ListComp | ast.SetComp | ast.GeneratorExp | ast.DictComp) -> frozenset[str]:
     targets = (part for clause in node.generators for part in ast.walk(clause.target))
     return frozenset(part.id for part in targets if isinstance(part, ast.Name))
+
+
+def _is_json(annotation: ast.expr) -> bool:
+    """Whether values of this type are the JSON that they are stored as."""
+    match annotation:
+        case ast.Name(id=name) | ast.Attribute(attr=name):
+            return name in {"str", "int", "float", "bool", "list", "dict", "object", "Any"}
+        case ast.Constant(value=None):
+            return True
+        case ast.Subscript(value=ast.Name(id="list"), slice=item):
+            return _is_json(item)
+        case ast.Subscript(value=ast.Name(id="dict"), slice=ast.Tuple(elts=[ast.Name(id="str"), item])):
+            return _is_json(item)
+        case ast.Subscript(value=ast.Name(id="Optional") | ast.Attribute(attr="Optional"), slice=item):
+            return _is_json(item)
+        case ast.BinOp(left=left, op=ast.BitOr(), right=right):
+            return _is_json(left) and _is_json(right)
+        case _:
+            return False
 
 
 def _awaits(node: ast.AST) -> bool:

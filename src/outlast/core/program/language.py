@@ -142,6 +142,8 @@ class Program(msgspec.Struct, frozen=True, omit_defaults=True):
     body: Tree
     """A `Function`, whose first parameter is the context."""
     functions: tuple[ProgramFunction, ...] = ()
+    typed: dict[str, str] = {}
+    """Parameters whose values are more than the JSON of the run's input, and what they are annotated with."""
 
 
 _decode = msgspec.json.Decoder(Program).decode

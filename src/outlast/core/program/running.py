@@ -8,7 +8,7 @@ touches what `access` lets it, and what `World` gives it.
 from __future__ import annotations
 
 import enum
-from collections.abc import Callable, Coroutine, Iterator, Mapping
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Mapping
 from typing import Any, Final, Protocol
 
 from outlast.core.program.access import NotInterpretable, known, load_class, set_attribute
@@ -72,7 +72,7 @@ class Interpreter:
             "Assert": self._assert,
             "Assign": self._assign,
             "AsyncFor": self._async_for,
-            "AsyncWith": self._async_with,
+            "AsyncWith": self._with,
             "AugAssign": self._augment,
             "Break": self._break,
             "Continue": self._continue,
@@ -247,63 +247,67 @@ class Interpreter:
         holds = await self.evaluate(tree["test"], scope)
         return await self.block(tree["body"] if holds else tree.get("orelse", []), scope)
 
-    async def _while(self, tree: Tree, scope: Scope) -> Signal:
-        while await self.evaluate(tree["test"], scope):
+    async def _loop(self, tree: Tree, scope: Scope, advance: Callable[[], Coroutine[Any, Any, bool]]) -> Signal:
+        """Rounds, for as long as there is something to `advance` to."""
+        while await advance():
             signal = await self.block(tree["body"], scope)
             if signal is Flow.BREAK:
                 return None
             if isinstance(signal, Returned):
                 return signal
         return await self.block(tree.get("orelse", []), scope)
+
+    async def _while(self, tree: Tree, scope: Scope) -> Signal:
+        async def advance() -> bool:
+            return bool(await self.evaluate(tree["test"], scope))
+
+        return await self._loop(tree, scope, advance)
 
     async def _for(self, tree: Tree, scope: Scope) -> Signal:
         items: Iterator[Any] = iter(await self.evaluate(tree["iter"], scope))
-        for item in items:
-            await self.bind(tree["target"], item, scope)
-            signal = await self.block(tree["body"], scope)
-            if signal is Flow.BREAK:
-                return None
-            if isinstance(signal, Returned):
-                return signal
-        return await self.block(tree.get("orelse", []), scope)
+
+        async def advance() -> bool:
+            for item in items:
+                await self.bind(tree["target"], item, scope)
+                return True
+            return False
+
+        return await self._loop(tree, scope, advance)
 
     async def _async_for(self, tree: Tree, scope: Scope) -> Signal:
-        async for item in await self.evaluate(tree["iter"], scope):
-            await self.bind(tree["target"], item, scope)
-            signal = await self.block(tree["body"], scope)
-            if signal is Flow.BREAK:
-                return None
-            if isinstance(signal, Returned):
-                return signal
-        return await self.block(tree.get("orelse", []), scope)
+        items: AsyncIterator[Any] = aiter(await self.evaluate(tree["iter"], scope))
+
+        async def advance() -> bool:
+            async for item in items:
+                await self.bind(tree["target"], item, scope)
+                return True
+            return False
+
+        return await self._loop(tree, scope, advance)
 
     # --- with, try ----------------------------------------------------------------------------------------------------
 
     async def _with(self, tree: Tree, scope: Scope) -> Signal:
-        return await self._with_items(tree["items"], tree["body"], scope)
+        return await self._with_items(tree, tree["items"], scope)
 
-    async def _with_items(self, items: list[Tree], body: list[Tree], scope: Scope) -> Signal:
+    async def _with_items(self, tree: Tree, items: list[Tree], scope: Scope) -> Signal:
+        """Enter these, one in the other; inside the last is the body."""
         if not items:
-            return await self.block(body, scope)
-        signal: Signal = None
-        with await self.evaluate(items[0]["context_expr"], scope) as value:
-            if "optional_vars" in items[0]:
-                await self.bind(items[0]["optional_vars"], value, scope)
-            signal = await self._with_items(items[1:], body, scope)
-        return signal  # noqa: RET504 - None, where what was raised inside was swallowed
+            return await self.block(tree["body"], scope)
+        manager = await self.evaluate(items[0]["context_expr"], scope)
+        signal: Signal = None  # where what was raised inside was swallowed
+        if tree["t"] == "With":
+            with manager as value:
+                signal = await self._inside(tree, items, value, scope)
+        else:
+            async with manager as value:
+                signal = await self._inside(tree, items, value, scope)
+        return signal
 
-    async def _async_with(self, tree: Tree, scope: Scope) -> Signal:
-        return await self._async_with_items(tree["items"], tree["body"], scope)
-
-    async def _async_with_items(self, items: list[Tree], body: list[Tree], scope: Scope) -> Signal:
-        if not items:
-            return await self.block(body, scope)
-        signal: Signal = None
-        async with await self.evaluate(items[0]["context_expr"], scope) as value:
-            if "optional_vars" in items[0]:
-                await self.bind(items[0]["optional_vars"], value, scope)
-            signal = await self._async_with_items(items[1:], body, scope)
-        return signal  # noqa: RET504 - None, where what was raised inside was swallowed
+    async def _inside(self, tree: Tree, items: list[Tree], value: Any, scope: Scope) -> Signal:
+        if "optional_vars" in items[0]:
+            await self.bind(items[0]["optional_vars"], value, scope)
+        return await self._with_items(tree, items[1:], scope)
 
     async def _try(self, tree: Tree, scope: Scope) -> Signal:
         signal: Signal = None

@@ -6,6 +6,7 @@ once.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
@@ -47,12 +48,21 @@ class Stored(NamedTuple):
 class VersionKeeper:
     """Keeps and finds versions, for one engine."""
 
-    def __init__(self, store: Store, registry: Module, payloads: Payloads, *, fails_on_conflict: bool = False) -> None:
+    def __init__(
+        self,
+        store: Store,
+        registry: Module,
+        payloads: Payloads,
+        log: logging.Logger,
+        *,
+        fails_on_conflict: bool = False,
+    ) -> None:
         self.fails_on_conflict = fails_on_conflict
         """A run that neither the code nor its stored plan fits fails, instead of being set aside."""
         self._store = store
         self._registry = registry
         self._payloads = payloads
+        self._log = log
         self._kept: set[tuple[str, str]] = set()
         """Those this process knows to be in the store."""
         self._plans: dict[tuple[str, str], Plan] = {}
@@ -96,6 +106,18 @@ class VersionKeeper:
 
     # --- going on -----------------------------------------------------------------------------------------------------
 
+    async def find_workflow(self, name: str, version: str) -> Workflow[..., Any] | None:
+        """What a run of this version is tried with first: the code at hand; but a graph that somebody stored and
+        activated stays what its runs began with (SPEC V6). Raises PayloadUnreadable and StoreError."""
+        known = self._registry.find_workflow(name)
+        if known is not None and (known.version == version or known.graph is None):
+            return known
+        try:
+            return await self.find_graph(name, version, is_decided=True) or known
+        except InvalidDefinition as error:
+            self._log.warning("the stored version %s of %s is no graph to this release: %s", version, name, error)
+            return known
+
     async def find_graph(self, name: str, version: str, *, is_decided: bool = False) -> GraphWorkflow | None:
         """A graph from its stored definition. With `is_decided`, only one that somebody stored and activated: its runs
         keep it, whatever the code at hand says. Raises InvalidDefinition and PayloadUnreadable."""
@@ -133,7 +155,7 @@ class VersionKeeper:
         program = decode_program(definition)
         if program is None:
             return Stored(None, "Its stored plan is none that this release can read")
-        return Stored(StoredBody(row.workflow, program, workflow))
+        return Stored(StoredBody(program, workflow, version, fails=self.fails_on_conflict))
 
     def served(self) -> tuple[str, ...]:
         """The versions of the code at hand, as a worker's row tells them."""

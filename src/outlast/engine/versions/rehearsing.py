@@ -65,18 +65,18 @@ async def rehearse(engine: Engine) -> AsyncGenerator[Rehearsal, None]:
 
 
 async def _rehearse_run(engine: Engine, row: RunRow) -> Rehearsal:
-    workflow = engine.registry.find_workflow(row.workflow)
-    told = Rehearsal(row.id, row.workflow, row.version, "" if workflow is None else workflow.version)
-    if workflow is None:
-        return msgspec.structs.replace(told, fits=False, problem="The code does not know the workflow")
+    told = Rehearsal(row.id, row.workflow, row.version)
     try:
         raw = [event for _, events in await engine.read_events(row.uid) for event in events]
+        if not raw:
+            return told  # deleted meanwhile
+        taken = find_version(raw)
+        workflow = await engine.versions.find_workflow(row.workflow, taken.version)
     except OutlastError as error:
-        return msgspec.structs.replace(told, fits=False, problem=f"Its journal cannot be read: {error}")
-    if not raw:
-        return told  # deleted meanwhile
-    taken = find_version(raw)
-    told = msgspec.structs.replace(told, version=taken.version)
+        return msgspec.structs.replace(told, fits=False, problem=f"It cannot be read: {error}")
+    if workflow is None:
+        return msgspec.structs.replace(told, fits=False, problem="The code does not know the workflow")
+    told = msgspec.structs.replace(told, version=taken.version, found=workflow.version)
     difference = await _try(engine, workflow, raw)
     if difference is None:
         return told

@@ -112,7 +112,8 @@ class Server:
         """The code at hand does not fit a run of another version."""
         home = self._home
         served = f"{workflow.name}#{taken.version}"
-        if any(served in peer.versions and peer.deploy != home.deploy for peer in home.peers):
+        is_served = any(served in peer.versions and peer.deploy != home.deploy for peer in home.peers)
+        if is_served and not run.suspended:  # its own version may have set it aside: that is no way out
             run.leave(draft, home.deploy)
             self._end(run, draft)
             return
