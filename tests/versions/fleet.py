@@ -27,6 +27,27 @@ async def second(n: int) -> str:
 async def extra(n: int) -> str:
     note(f"extra {n}")
     return f"extra {n}"
+
+@app.step(name="pass_door", retries=1000, backoff=0.5)
+async def pass_door(n: int) -> None:
+    if os.path.exists("closed"):
+        raise ConnectionError("the door is closed")
+
+@app.workflow(name="errand", version="1")
+async def errand(ctx: Context, n: int) -> str:
+    await ctx.wait_for("go")
+    return f"errand {n}"
+
+async def hold(ctx: Context, n: int, pause: float) -> None:
+    stage = n // 3 % 4
+    if stage == 0:
+        await ctx.sleep(pause)
+    elif stage == 1:
+        await ctx.wait_for("go")
+    elif stage == 2:
+        await pass_door(n)
+    else:
+        await errand.options(id=f"errand {n}")(n)
 """
 
 OLD = (
@@ -35,20 +56,20 @@ OLD = (
 @app.workflow(name="compatible")
 async def compatible(ctx: Context, n: int, pause: float) -> list[str]:
     one = await first(n)
-    await ctx.sleep(pause)
+    await hold(ctx, n, pause)
     return [one, await second(n)]
 
 @app.workflow(name="planned")
 async def planned(ctx: Context, n: int, pause: float) -> list[str]:
     one = await first(n)
-    await ctx.sleep(pause)
+    await hold(ctx, n, pause)
     return [one, *[await second(n) for _ in range(2)]]
 
 @app.workflow(name="incompatible")
 async def incompatible(ctx: Context, n: int, pause: float) -> list[str]:
     import math  # no plan has imports
     one = await first(math.floor(n))
-    await ctx.sleep(pause)
+    await hold(ctx, n, pause)
     return [one, await second(n)]
 """
 )
@@ -60,7 +81,7 @@ NEW = (
 @app.workflow(name="compatible")
 async def compatible(ctx: Context, n: int, pause: float) -> list[str]:
     one = await first(n)
-    await ctx.sleep(pause)
+    await hold(ctx, n, pause)
     two = await second(n)
     return [one, two, await extra(n)]
 

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import collections
+import contextlib
 import signal
 import subprocess
 import sys
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Collection
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from outlast import Outlast, RunInfo
+from outlast import Outlast, RunEnded, RunInfo, RunSummary
 from tests.cli.commands import begin
 from tests.versions.fleet import NEW, OLD
 
@@ -59,14 +59,23 @@ class Fleet:
         runs = [await self.app.get_run(f"{name} {n}") for n, name in enumerate_runs()]
         return {run.id: await run.status() for run in runs}
 
-    async def until(self, condition: Callable[[list[Any]], bool]) -> None:
+    async def until(self, condition: Callable[[list[RunSummary]], bool]) -> None:
         """The rows of all runs fit."""
         async with asyncio.timeout(60):
-            while True:
-                rows = (await self.app.runs(limit=RUNS)).runs
-                if condition(list(rows)):
-                    return
+            while not condition(await self.rows()):
                 await asyncio.sleep(0.1)
+
+    async def rows(self) -> list[RunSummary]:
+        """Of all but children."""
+        return [row for name in WORKFLOWS for row in (await self.app.runs(workflow=name, limit=RUNS)).runs]
+
+    async def answer(self) -> None:
+        """Send what is waited for, for ever."""
+        while True:
+            for wait in await self.app.waits():
+                with contextlib.suppress(RunEnded):
+                    await (await self.app.get_run(wait.run_id)).signal(wait.name, key="answer")
+            await asyncio.sleep(0.2)
 
 
 def enumerate_runs() -> list[tuple[int, str]]:
@@ -87,7 +96,7 @@ async def fleet(tmp_path: Path) -> AsyncIterator[Fleet]:
 
 
 async def start_all(fleet: Fleet) -> None:
-    """From a process that has version 1; some on a queue that only version 2 serves. They sleep for different times."""
+    """From a process that has version 1; some on a queue that only version 2 serves. They wait for different things."""
     code = f"""
 import asyncio, sys
 sys.path.insert(0, "old")
@@ -97,7 +106,7 @@ async def main():
         for n in range({RUNS}):
             name = {WORKFLOWS!r}[n % 3]
             queue = "later" if n % 10 == 9 else "default"
-            await app.start(name, n, (n // 3 % 4) * 2.5, id=f"{{name}} {{n}}", queue=queue)
+            await app.start(name, n, (n // 12 % 3) * 2.5, id=f"{{name}} {{n}}", queue=queue)
 asyncio.run(main())
 """
     done = await asyncio.to_thread(
@@ -110,8 +119,12 @@ async def test_a_deploy_strands_no_run(fleet: Fleet) -> None:
     """What fits goes on with version 2, what has a plan ends by it as version 1 would have; the rest waits, with its
     reason, for a worker of version 1."""  # SPEC V3, V4
     await start_all(fleet)
+    door = fleet.folder / "closed"
+    door.touch()
     killed, drained = fleet.start("old", 2)
-    await fleet.until(lambda rows: sum(row.status == "completed" for row in rows) > RUNS // 8)
+    async with asyncio.timeout(60):
+        while not are_in_all_stages((await fleet.statuses()).values()):
+            await asyncio.sleep(0.5)
     await fleet.stop(killed, signal.SIGKILL)
     await fleet.stop(drained, signal.SIGTERM)
     before = await fleet.statuses()
@@ -120,12 +133,22 @@ async def test_a_deploy_strands_no_run(fleet: Fleet) -> None:
     assert begun - ended
     assert set(before) - begun
 
-    fleet.start("new", 2)
+    mortal, _ = fleet.start("new", 2)
+    door.unlink()
+    answering = asyncio.create_task(fleet.answer())
+    await fleet.until(lambda rows: sum(row.status == "completed" for row in rows) > len(ended) + RUNS // 8)
+    await fleet.stop(mortal, signal.SIGKILL)
+    fleet.start("new", 1)
     await fleet.until(lambda rows: all(row.status in {"completed", "suspended"} and row.due_at is None for row in rows))
     middle = await fleet.statuses()
     for n, name in enumerate_runs():
         check_after_deploy(n, name, middle[f"{name} {n}"], begun, ended)
     await fleet.stop_all()
+    for id in [id for id, info in middle.items() if info.status == "suspended"][:5]:
+        timeline = await (await fleet.app.get_run(id)).timeline()
+        (reason,) = [item.detail for item in timeline if item.kind == "suspended"]
+        assert "the journal (version" in reason
+        assert "import math" in reason
 
     fleet.start("old", 1)
     await fleet.until(lambda rows: all(row.status == "completed" for row in rows))
@@ -134,7 +157,19 @@ async def test_a_deploy_strands_no_run(fleet: Fleet) -> None:
         if f"{name} {n}" in begun and name != "compatible":
             assert after[f"{name} {n}"].output == [f"{step} {n}" for step in DONE[name]]
     await fleet.stop_all()
+    answering.cancel()
+    assert {run.status for run in (await fleet.app.runs(workflow="errand", limit=RUNS)).runs} == {"completed"}
     check_ledger(fleet.folder / "ledger.txt")
+
+
+STAGES = ("sleep", "signal", "step pass_door", "child")
+
+
+def are_in_all_stages(infos: Collection[RunInfo]) -> bool:
+    """Some have ended, some have not begun; others sleep, are retried, and wait for signals and for children."""
+    begun = [info.waiting_on for info in infos if info.status == "running"]
+    has_each = all(any(waiting.startswith(stage) for waiting in begun) for stage in STAGES)
+    return has_each and {"queued", "completed"} <= {info.status for info in infos} and len(begun) > RUNS // 4
 
 
 def check_after_deploy(n: int, name: str, info: RunInfo, begun: set[str], ended: set[str]) -> None:
