@@ -312,3 +312,60 @@ async def shadowed(ctx: Context, charge: Any, items: list[Any]) -> None:
     for pack in items:
         found.append(pack)
     await tell(str(found))
+
+
+async def settle(order: str, depth: int) -> int:
+    if depth and not await check(order):
+        return await settle(order, depth - 1)
+    return await charge(order)
+
+
+@app.workflow
+async def recursion(ctx: Context, order: str) -> int:
+    return await settle(order, 3)
+
+
+def each_pack(items: list[str]) -> Any:
+    for item in items:
+        if item:
+            yield pack(item)
+
+
+async def one_by_one(items: list[str]) -> Any:
+    for item in items:
+        yield await pack(item)
+
+
+@app.workflow
+async def generators(ctx: Context, items: list[str]) -> list[Any]:
+    late = [call async for call in one_by_one(items) if await check(call)]
+    return [await call for call in each_pack(late)]
+
+
+@app.workflow
+async def spread(ctx: Context, orders: list[str], **more: Any) -> Any:
+    calls = (charge(*orders), refund(order=orders[0], **more))
+    begun = [asyncio.ensure_future(call) for call in calls]
+    results = {order: await pack(order) for order in orders if (known := await check(order))}
+    return [*await asyncio.gather(*begun), results, known]
+
+
+@app.workflow
+async def nested_tries(ctx: Context, orders: list[str]) -> None:
+    for order in orders:
+        try:
+            try:
+                await charge(order)
+            except ValueError as error:
+                if not await check(str(error)):
+                    continue
+                raise LookupError(await pack(order)) from error
+            else:
+                await tell(order)
+            finally:
+                await ctx.sleep("1min")
+        except (LookupError, TimeoutError):
+            await refund(order)
+            break
+    else:
+        await tell("all")
