@@ -137,6 +137,15 @@ def test_data_that_is_no_graph_is_refused(data: Any, told: str) -> None:
     assert len(found) < 1500
 
 
+def test_a_million_nodes_are_refused() -> None:
+    """As JSON and YAML before anything is parsed; as data when the limit is reached."""  # SPEC D4
+    text = "{nodes: {" + ", ".join([f"n{n}: {{}}" for n in range(1_000_000)]) + "}}"
+    node = {"function": "f"}
+    data = {"name": "g", "nodes": {f"n{n}": node for n in range(1_000_000)}}
+    for told in (refusal(text), refusal(text, yaml=True), refusal(data)):
+        assert "It has over 1,048,576 bytes" in told
+
+
 def test_a_definition_reads_back_as_written() -> None:
     """JSON that a definition was written to is the same definition."""
     nodes = {"a": {"input": {"x": "$input.x"}, "next": {"y": "b", "*": None}, "notes": "why"}, "b": {"retries": 0}}
