@@ -7,7 +7,7 @@ from __future__ import annotations
 import asyncio
 import functools
 from asyncio import gather as together
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
 from typing import Any
 
 from outlast import Context, Module
@@ -331,7 +331,7 @@ def each_pack(items: list[str]) -> Any:
             yield pack(item)
 
 
-async def one_by_one(items: list[str]) -> Any:
+async def one_by_one(items: list[str]) -> AsyncIterator[str]:
     for item in items:
         yield await pack(item)
 
