@@ -154,7 +154,7 @@ TWINS = {
     "tuned": _body(
         "x = await add.options(name='plus', timeout='5s')(n)",
         "y = await ctx.call('add', {'a': 1, 'b': x}, name='by name')",
-        "return x, y, await ctx.do('seven', lambda: 7)",
+        "return x, y",
     ),
     "returns in finally": _body("try:\n    await fail('x')\nfinally:\n    return await add(n)"),
     "shadows": _body(
@@ -164,6 +164,22 @@ TWINS = {
         "assert items, 'none left'",
         "return add_, x, await add(len(items))",
     ),
+    "what is drawn": _body(
+        "first = next(ctx.random.random() for _ in range(5))",
+        "rest = (item for item in items if item != 'b')",
+        "items = []",
+        "return [first, ctx.random.random(), any(i > 1 for i in range(3)), list(rest),"
+        " sum(x + y for x in range(n) for y in range(x) if y)]",
+    ),
+    "raised again by a helper": _body(
+        "def again():\n    raise",
+        "try:\n    await fail('x')",
+        "except Refused:",
+        "    await add(1)",
+        "    try:\n        again()\n    except Refused as error:\n        return error.args",
+    ),
+    "nothing to raise again": _body("raise"),
+    "more of what a step gave": _body("(await pack('x')).weight += await add(1)", "return await add(2)"),
     "an unpacking that fails": _body("a, b = [1, 2, 3]", "return a"),
     "a name that is not there": _body("if n > 100:\n    x = 1", "return x"),
 }

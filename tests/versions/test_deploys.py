@@ -380,6 +380,59 @@ async def test_a_plan_that_cannot_go_on_fails_where_the_app_says_so(deploys: Dep
     assert isinstance(caught.value.error, VersionConflict)
 
 
+async def test_a_plan_whose_calls_are_too_deep_does_not_fail(deploys: Deploys) -> None:
+    """Walking a program takes more of the stack than running its source: it is set aside, as what cannot be done."""
+
+    def deep(charge: Any, pack: Any) -> Any:
+        def depth(n: int) -> int:
+            return 0 if n == 0 else 1 + depth(n - 1)
+
+        async def fulfil(ctx: Context, order: str) -> list[int]:
+            await charge(order)
+            await ctx.sleep("1h")
+            return [depth(5), depth(400)]
+
+        return fulfil
+
+    old = deploys.app(deep)
+    await park(deploys, old)
+    assert "calls that are too deep" in await told_in_conflict(deploys.app(begun_otherwise))
+    assert await finish(old) == [5, 400]
+
+
+@pytest.mark.parametrize("undo", [False, True])
+async def test_closures_that_run_as_steps_have_no_place_in_a_plan(deploys: Deploys, undo: bool) -> None:
+    """What such a closure is for is nothing that a plan can do."""
+
+    def closures(charge: Any, pack: Any) -> Any:
+        async def fulfil(ctx: Context, order: str) -> str:
+            return await ctx.do("tell", lambda: order)
+
+        async def undone(ctx: Context, order: str) -> None:
+            ctx.compensate(lambda: order)
+
+        return undone if undo else fulfil
+
+    workflow = deploys.app(closures).find_workflow("fulfil")
+    assert not workflow.definition_json()
+    assert "ctx" in workflow.plan.unclosed
+
+
+async def test_a_plan_gives_the_engine_no_functions(deploys: Deploys) -> None:
+    """Such as a backoff: the engine calls it where a body's errors have no place."""
+
+    def tuned(charge: Any, pack: Any) -> Any:
+        async def fulfil(ctx: Context, order: str) -> str:
+            await charge(order)
+            await ctx.sleep("1h")
+            return await pack.options(backoff=lambda attempt, error: order.format())(order)
+
+        return fulfil
+
+    await park(deploys, deploys.app(tuned))
+    assert "a function as the option 'backoff'" in await told_in_conflict(deploys.app(begun_otherwise))
+
+
 @dataclass
 class Order:
     name: str

@@ -22,6 +22,7 @@ from outlast.authoring.workflow import Workflow
 from outlast.core.program.access import NotInterpretable, get_attribute
 from outlast.core.program.language import CONTEXT, Program
 from outlast.core.program.running import Interpreter
+from outlast.core.program.scopes import Function
 from outlast.errors import InvalidInput, VersionConflict
 
 if TYPE_CHECKING:
@@ -116,6 +117,8 @@ class _World:
             allowed = name in CONTEXT
         elif isinstance(value, Step | Workflow):
             allowed = name in {"options", "name"}
+            if name == "options":
+                return functools.partial(_tune, value)
         elif isinstance(value, Child | logging.LoggerAdapter):
             allowed = not name.startswith("_")
         else:
@@ -123,6 +126,14 @@ class _World:
         if not allowed:
             raise NotInterpretable(f"{name!r} of {value!r}")
         return getattr(value, name)
+
+
+def _tune(function: Step[..., Any] | Workflow[..., Any], **changes: Any) -> object:
+    """Its `options`. What the engine would call of them, outside the body, is nothing that a program can give."""
+    for name, value in changes.items():
+        if isinstance(value, Function):
+            raise NotInterpretable(f"a function as the option {name!r}")
+    return function.options(**changes)
 
 
 def _go_on(_reason: str) -> None:

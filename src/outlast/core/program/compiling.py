@@ -131,6 +131,8 @@ class _Compiler:
         handler = self._handlers.get(type(node))
         if handler is not None:
             return handler(node, place)
+        if isinstance(node, ast.Call):
+            self._check_undo(node, place)
         kind = type(node).__name__
         fields = FIELDS.get(kind)
         if fields is None:
@@ -147,6 +149,15 @@ class _Compiler:
         if "body" in fields:
             tree.setdefault("body", [])
         return tree
+
+    def _check_undo(self, call: ast.Call, place: _Place) -> None:
+        """What undoes something runs as a step, outside the body: so it is one."""
+        given = [keyword.value for keyword in call.keywords if keyword.arg == "compensate"]
+        if isinstance(call.func, ast.Attribute) and call.func.attr == "compensate":
+            given += call.args[:1]
+        for undo in given:
+            if not isinstance(undo, ast.Constant) and not isinstance(place.meaning(undo), StepMeaning):
+                raise place.refuse(call, "an undo that is no step")
 
     def _field(self, value: Any, place: _Place) -> Any:
         if isinstance(value, list):

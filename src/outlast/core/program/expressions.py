@@ -5,13 +5,13 @@ What always holds: parts are evaluated in Python's order, and only those that Py
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Callable, Coroutine, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from outlast.core.program.access import NotInterpretable
 from outlast.core.program.language import Tree
 from outlast.core.program.operators import BINARY, COMPARING, UNARY
-from outlast.core.program.scopes import Scope
+from outlast.core.program.scopes import Scope, finish
 
 if TYPE_CHECKING:
     from outlast.core.program.running import Interpreter
@@ -196,9 +196,21 @@ class Expressions:
         await self._rounds(tree, scope, add)
         return made
 
-    async def _generator(self, tree: Tree, scope: Scope) -> Any:
-        # Made at once: nothing in it can wait, so nobody sees the difference.
-        return iter(await self._list_comp(tree, scope))
+    async def _generator(self, tree: Tree, scope: Scope) -> Iterator[Any]:
+        clauses = tree["generators"]
+        return self._drawn(tree, clauses, await self.evaluate(clauses[0]["iter"], scope), _inside(clauses, scope))
+
+    def _drawn(self, tree: Tree, clauses: list[Tree], over: Any, scope: Scope) -> Iterator[Any]:
+        """As it is drawn from, since what is drawn first may count; nothing in it can wait."""
+        clause, *others = clauses
+        for item in over:
+            finish(self._interpreter.bind(clause["target"], item, scope))
+            if not all(finish(self.evaluate(test, scope)) for test in clause.get("ifs", ())):
+                continue
+            if others:
+                yield from self._drawn(tree, others, finish(self.evaluate(others[0]["iter"], scope)), scope)
+            else:
+                yield finish(self.evaluate(tree["elt"], scope))
 
     async def _set_comp(self, tree: Tree, scope: Scope) -> set[Any]:
         return set(await self._list_comp(tree, scope))
@@ -214,11 +226,10 @@ class Expressions:
         return made
 
     async def _rounds(self, tree: Tree, scope: Scope, add: _Add) -> None:
-        """Each round of a comprehension. No generator: the body's loop would take it for one of the body's."""
+        """Each round of a comprehension. No asynchronous generator: the loop would take it for one of the body's."""
         clauses = tree["generators"]
-        names = frozenset(name for clause in clauses for name in _names_in(clause["target"]))
         first = await self.evaluate(clauses[0]["iter"], scope)  # outside, as in Python
-        await self._clause(clauses, first, Scope(scope, names), add)
+        await self._clause(clauses, first, _inside(clauses, scope), add)
 
     async def _clause(self, clauses: list[Tree], over: Any, scope: Scope, add: _Add) -> None:
         if clauses[0].get("is_async"):
@@ -238,6 +249,11 @@ class Expressions:
             await self._clause(others, await self.evaluate(others[0]["iter"], scope), scope, add)
         else:
             await add(scope)
+
+
+def _inside(clauses: list[Tree], scope: Scope) -> Scope:
+    """The scope of a comprehension."""
+    return Scope(scope, frozenset(name for clause in clauses for name in _names_in(clause["target"])))
 
 
 def _names_in(target: Tree) -> list[str]:

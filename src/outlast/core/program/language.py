@@ -123,10 +123,10 @@ KNOWN: Final = frozenset(
 """What of the standard library a program may name, beside exceptions."""
 
 CONTEXT: Final = frozenset(
-    """approval attributes call compensate continue_as_new do evicting gather get_run keep log map milestone now patched
+    """approval attributes call compensate continue_as_new evicting gather get_run keep log map milestone now patched
     random run_id set_state sleep sleep_until start state suspend uid user uuid wait wait_for workflow""".split()  # noqa: SIM905
 )
-"""What a program may ask of its context."""
+"""What a program may ask of its context. Not `do`: nothing in the language is worth a closure's step."""
 
 
 class ProgramFunction(msgspec.Struct, frozen=True, omit_defaults=True):

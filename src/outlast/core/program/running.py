@@ -144,6 +144,10 @@ class Interpreter:
         except NotInterpretable as problem:
             self.world.stop(str(problem))
             raise
+        except RecursionError as error:  # walking takes more of the stack than running would
+            too_deep = NotInterpretable("calls that are too deep")
+            self.world.stop(str(too_deep))
+            raise too_deep from error
         return None
 
     async def _expr(self, tree: Tree, scope: Scope) -> Signal:
@@ -162,6 +166,12 @@ class Interpreter:
             owner = await self.evaluate(target["value"], scope)
             index = await self.evaluate(target["slice"], scope)
             owner[index] = INPLACE[tree["op"]](owner[index], await self.evaluate(tree["value"], scope))
+            return None
+        if target["t"] == "Attribute":
+            owner = await self.evaluate(target["value"], scope)
+            before = self.world.attribute(owner, target["attr"])
+            value = await self.evaluate(tree["value"], scope)
+            set_attribute(owner, target["attr"], INPLACE[tree["op"]](before, value))
             return None
         before = await self.evaluate(target, scope)
         await self.bind(target, INPLACE[tree["op"]](before, await self.evaluate(tree["value"], scope)), scope)
@@ -232,10 +242,7 @@ class Interpreter:
 
     async def _raise(self, tree: Tree, scope: Scope) -> Signal:
         if "exc" not in tree:
-            handled = scope.handled()
-            if handled is None:
-                raise RuntimeError("No active exception to reraise")
-            raise handled
+            raise  # noqa: PLE0704 - what a handler is at, here or in whoever called: Python knows
         error = await self.evaluate(tree["exc"], scope)
         if "cause" in tree:
             raise error from await self.evaluate(tree["cause"], scope)
@@ -340,10 +347,8 @@ class Interpreter:
         name = handler.get("name")
         if name is not None:
             scope.set(name, error)
-        scope.errors.append(error)
         try:
             return await self.block(handler["body"], scope)
         finally:
-            scope.errors.pop()
             if name is not None:
                 scope.forget(name)

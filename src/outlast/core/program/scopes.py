@@ -11,21 +11,19 @@ if TYPE_CHECKING:
     from outlast.core.program.language import Tree
     from outlast.core.program.running import Interpreter
 
-__all__ = ["Function", "Scope"]
+__all__ = ["Function", "Scope", "finish"]
 
 
 class Scope:
     """The variables of one call; of a comprehension, its own beside those around it."""
 
-    __slots__ = ("_names", "_outer", "_values", "errors")
+    __slots__ = ("_names", "_outer", "_values")
 
     def __init__(self, outer: Scope | None, names: frozenset[str] | None = None) -> None:
         """`names`: of a comprehension, those that are its own; all others are set outside."""
         self._outer = outer
         self._names = names
         self._values: dict[str, Any] = {}
-        self.errors: list[BaseException] = [] if names is None or outer is None else outer.errors
-        """Those that are being handled."""
 
     def get(self, name: str) -> Any:
         """Raises UnboundLocalError."""
@@ -53,10 +51,6 @@ class Scope:
         """Delete it, if it is there."""
         self._values.pop(name, None)
 
-    def handled(self) -> BaseException | None:
-        """The error that is being handled."""
-        return self.errors[-1] if self.errors else None
-
 
 class Function:
     """A function of the program: called as any other, also by what Python's own functions are given it for."""
@@ -81,7 +75,7 @@ class Function:
         scope = Scope(self._scope)
         self._bind(scope, args, kwargs)
         running = self._run(scope)
-        return running if self._tree.get("is_async") else _finish(running)
+        return running if self._tree.get("is_async") else finish(running)
 
     async def _run(self, scope: Scope) -> Any:
         signal = await self._interpreter.block(self._tree["body"], scope)
@@ -114,11 +108,11 @@ class Function:
             scope.set(self._tree["kwarg"], extra)
 
 
-def _finish(running: Coroutine[Any, Any, Any]) -> Any:
+def finish(running: Coroutine[Any, Any, Any]) -> Any:
     """Run to its end what awaits nothing."""
     try:
         running.send(None)
     except StopIteration as stop:
         return stop.value
     running.close()
-    raise RuntimeError("a plain function of a stored plan cannot wait")
+    raise RuntimeError("what is no async function of a stored plan cannot wait")
