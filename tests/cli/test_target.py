@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from outlast import Compress, Outlast
 from outlast.cli.exits import CommandError, ExitCode
+from outlast.cli.store_choice import app_on
 from outlast.cli.target import load_app, load_workflow
 
 ONE = """
@@ -188,3 +191,19 @@ def test_a_definition_that_cannot_work_is_told_in_its_own_words() -> None:
     error = refused("t_wrong.py")
     assert error.problem.code == "INVALID_DEFINITION"
     assert error.exit_code is ExitCode.USAGE
+
+
+async def test_an_app_on_another_store_is_the_same_app() -> None:
+    """`--store` changes the store, and nothing of what the module said of its queues, codecs and sinks."""
+    codecs, told = [Compress()], []
+    with ThreadPoolExecutor(1) as pool:
+        app = Outlast("memory://one", codecs=codecs, audit=told.append, on_version_conflict="fail", dev=True)
+        app.queue("gpu", limit=2)
+        app.executor("pool", pool)
+        async with app_on(app, "memory://two") as moved, app:
+            mine, its = app._here(), moved._here()
+            assert moved.url == "memory://two"
+            assert (its.dev, its.queues, its.executors) == (True, mine.queues, mine.executors)
+            assert its.audit is mine.audit
+            assert its.versions.fails_on_conflict
+            assert (moved.codecs, moved.extensions) == (app.codecs, app.extensions)

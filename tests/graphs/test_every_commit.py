@@ -62,21 +62,26 @@ def make_app(effects: Effects) -> Outlast:
         .node("join", give, input={"value": [ref.nodes.up, ref.nodes.fan]})
         .output({"joined": ref.nodes.join, "told": ref.nodes.told})
     )
+    add_broken(app)
+    return app
+
+
+def add_broken(app: Outlast) -> None:
+    """A graph that fails at its end: items one by one, none at all, a child, a handler."""
     inner = app.graph(
         Graph("inner", input={"name": str, "many": int})
-        .node("inner", give, input=f"{ref.input.name} of {ref.input.many}")
+        .node("inner", "give", input=f"{ref.input.name} of {ref.input.many}")
         .output(ref.nodes.inner)
     )
     app.graph(
         Graph("broken")
-        .node("begin", give, input=ref.input, next={"*": ["row", "none", "part"]})
-        .node("row", up, for_each=ref.nodes.begin, mode="sequential", input=ref.item, next="last")
-        .node("none", up, for_each=[], input=ref.item, next="last")
+        .node("begin", "give", input=ref.input, next={"*": ["row", "none", "part"]})
+        .node("row", "up", for_each=ref.nodes.begin, mode="sequential", input=ref.item, next="last")
+        .node("none", "up", for_each=[], input=ref.item, next="last")
         .node("part", inner, input={"name": "part", "many": 2}, next="last")
-        .node("last", fragile, input=ref.nodes.row[0], on_error="told", retries=1)
-        .node("told", give, input=f"{ref.error.type} in {ref.error.key} after {ref.nodes.part}, {ref.nodes.none}")
+        .node("last", "fragile", input=ref.nodes.row[0], on_error="told", retries=1)
+        .node("told", "give", input=f"{ref.error.type} in {ref.error.key} after {ref.nodes.part}, {ref.nodes.none}")
     )
-    return app
 
 
 class Scenario(NamedTuple):

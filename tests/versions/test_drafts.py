@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from outlast import FunctionNotFound, InvalidDefinition, InvalidSetting, Outlast, VersionNotActive
-from tests.versions.test_deploys import PATIENCE_S, Deploys, one, until
+from tests.versions.deploying import PATIENCE_S, Deploys, one, until
 
 ONE: dict[str, Any] = {
     "name": "orders",

@@ -8,7 +8,7 @@ import pytest
 
 from outlast import Outlast
 from tests.cli.commands import as_before, call
-from tests.versions.test_deploys import Deploys, begun_otherwise, later_changed, one, park, unclosed
+from tests.versions.deploying import Deploys, begun_otherwise, later_changed, one, park, unclosed
 
 SHOP = """
 from outlast import Context, Outlast

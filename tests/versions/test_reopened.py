@@ -12,7 +12,7 @@ import pytest
 from outlast import Context, ExpectedError, Outlast, RunFailed
 from outlast.stores.store import WorkerRow
 from tests import postgres_schemas
-from tests.versions.test_deploys import PATIENCE_S
+from tests.versions.deploying import PATIENCE_S
 
 OLD_CHILD = "child#1"
 

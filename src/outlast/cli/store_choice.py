@@ -3,6 +3,8 @@
 What always holds: a command that only looks or steers never makes a store: a wrong `--store` is told, not obeyed.
 """
 
+# ruff: noqa: SLF001 - `app_on` makes the same app, but for its store
+
 from __future__ import annotations
 
 import os
@@ -56,10 +58,21 @@ def app_on(app: Outlast, given: str | None) -> Outlast:
     """The app, on the store that `--store` says; else on its own."""
     if given is None or given == app.url:
         return app
-    moved = Outlast(given, dev=app.dev, codecs=app.codecs, mirrors=app._mirroring.mirrors)  # noqa: SLF001 - see below
+    telemetry = app._telemetry
+    moved = Outlast(
+        given,
+        dev=app.dev,
+        codecs=app.codecs,
+        tracer_provider=telemetry.tracer_provider,
+        meter_provider=telemetry.meter_provider,
+        mirrors=app._mirroring.mirrors,
+        extensions=app.extensions,
+        on_version_conflict="fail" if app._fails_on_conflict else "suspend",
+    )
     moved.include(app)
-    for name, executor in app._executors.items():  # noqa: SLF001 - the same app, but for its store
-        moved.executor(name, executor)
+    moved._audit = app._audit
+    moved._queues.update(app._queues)
+    moved._executors.update(app._executors)
     return moved
 
 

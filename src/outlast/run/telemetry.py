@@ -51,8 +51,8 @@ class Telemetry:
     ) -> None:
         """The providers: by default those that are set up for the process when the app is opened."""
         self._observers = observers
-        self._tracer_provider = tracer_provider
-        self._meter_provider = meter_provider
+        self.tracer_provider = tracer_provider
+        self.meter_provider = meter_provider
         self._list_mirrors = list_mirrors
         self._pipeline: Pipeline | None = None
         self._metrics: Metrics | None = None
@@ -64,7 +64,7 @@ class Telemetry:
 
     def find_tracing(self) -> Tracing | None:
         """For the engine that is about to be made."""
-        provider = self._tracer_provider or find_tracer_provider()
+        provider = self.tracer_provider or find_tracer_provider()
         if self._tracing is None and provider is not None:
             from outlast.telemetry.otel.tracing import OtelTracing  # needs the package
 
@@ -76,7 +76,7 @@ class Telemetry:
 
     def open(self, engine: Engine) -> None:
         """The engine is open."""
-        provider = self._meter_provider or find_meter_provider()
+        provider = self.meter_provider or find_meter_provider()
         if provider is not None and not self._is_metered:
             from outlast.telemetry.otel.metering import connect  # needs the package
 
