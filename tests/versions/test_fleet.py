@@ -17,9 +17,10 @@ from outlast import Outlast, RunEnded, RunInfo, RunSummary
 from tests.cli.commands import begin
 from tests.versions.fleet import NEW, OLD
 
-pytestmark = [pytest.mark.process, pytest.mark.slow, pytest.mark.timeout(180)]
+pytestmark = [pytest.mark.process, pytest.mark.slow, pytest.mark.timeout(400)]
 
 RUNS = 200
+PATIENCE_S = 120
 WORKFLOWS = ("compatible", "planned", "incompatible")
 DONE = {
     "compatible": ["first", "second"],
@@ -35,6 +36,7 @@ class Fleet:
     def __init__(self, folder: Path, app: Outlast) -> None:
         self.folder = folder
         self.app = app
+        self.answering: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._workers: list[subprocess.Popen[str]] = []
 
     def start(self, version: str, count: int) -> list[subprocess.Popen[str]]:
@@ -61,9 +63,13 @@ class Fleet:
 
     async def until(self, condition: Callable[[list[RunSummary]], bool]) -> None:
         """The rows of all runs fit."""
-        async with asyncio.timeout(60):
-            while not condition(await self.rows()):
-                await asyncio.sleep(0.1)
+        try:
+            async with asyncio.timeout(PATIENCE_S):
+                while not condition(await self.rows()):
+                    await asyncio.sleep(0.2)
+        except TimeoutError:
+            stuck = [(row.id, row.status, row.waiting_on, row.due_at) for row in await self.rows()]
+            raise AssertionError([told for told in stuck if told[1] != "completed"]) from None
 
     async def rows(self) -> list[RunSummary]:
         """Of all but children."""
@@ -90,6 +96,7 @@ async def fleet(tmp_path: Path) -> AsyncIterator[Fleet]:
     async with Outlast(f"sqlite:///{tmp_path}/shop.db") as app:
         fleet = Fleet(tmp_path, app)
         yield fleet
+        fleet.answering.cancel()
         for worker in list(fleet._workers):
             worker.kill()
             worker.communicate()
@@ -122,7 +129,7 @@ async def test_a_deploy_strands_no_run(fleet: Fleet) -> None:
     door = fleet.folder / "closed"
     door.touch()
     killed, drained = fleet.start("old", 2)
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(PATIENCE_S):
         while not are_in_all_stages((await fleet.statuses()).values()):
             await asyncio.sleep(0.5)
     await fleet.stop(killed, signal.SIGKILL)
@@ -135,7 +142,7 @@ async def test_a_deploy_strands_no_run(fleet: Fleet) -> None:
 
     mortal, _ = fleet.start("new", 2)
     door.unlink()
-    answering = asyncio.create_task(fleet.answer())
+    fleet.answering = asyncio.create_task(fleet.answer())
     await fleet.until(lambda rows: sum(row.status == "completed" for row in rows) > len(ended) + RUNS // 8)
     await fleet.stop(mortal, signal.SIGKILL)
     fleet.start("new", 1)
@@ -157,7 +164,6 @@ async def test_a_deploy_strands_no_run(fleet: Fleet) -> None:
         if f"{name} {n}" in begun and name != "compatible":
             assert after[f"{name} {n}"].output == [f"{step} {n}" for step in DONE[name]]
     await fleet.stop_all()
-    answering.cancel()
     assert {run.status for run in (await fleet.app.runs(workflow="errand", limit=RUNS)).runs} == {"completed"}
     check_ledger(fleet.folder / "ledger.txt")
 
