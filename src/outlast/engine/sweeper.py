@@ -105,9 +105,9 @@ class Sweeper:
             self._take_backs = 2
         self._deploys = deploys
         if self._take_backs:
-            self._take_backs -= 1
             if await worker.engine.store.refit(mine):
                 worker.wake()
+            self._take_backs -= 1
 
     async def _care(self) -> None:
         worker = self._worker
