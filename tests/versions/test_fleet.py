@@ -42,7 +42,15 @@ class Fleet:
     def start(self, version: str, count: int) -> list[subprocess.Popen[str]]:
         """Workers of this version."""
         queues = ("default", "later") if version == "new" else ("default",)
-        command = ("worker", f"{version}/shop.py", "--lease", "3s", *(word for q in queues for word in ("--queue", q)))
+        log = ("--log-level", "error")  # nobody reads what they say
+        command = (
+            "worker",
+            f"{version}/shop.py",
+            "--lease",
+            "3s",
+            *log,
+            *(word for q in queues for word in ("--queue", q)),
+        )
         started = [begin(self.folder, *command) for _ in range(count)]
         self._workers += started
         return started
@@ -76,11 +84,14 @@ class Fleet:
         return [row for name in WORKFLOWS for row in (await self.app.runs(workflow=name, limit=RUNS)).runs]
 
     async def answer(self) -> None:
-        """Send what is waited for, for ever."""
+        """Send what is waited for, once to each run, for ever."""
+        answered = set[str]()
         while True:
-            for wait in await self.app.waits():
-                with contextlib.suppress(RunEnded):
-                    await (await self.app.get_run(wait.run_id)).signal(wait.name, key="answer")
+            for wait in await self.app.waits(limit=500):
+                if wait.run_id not in answered:
+                    answered.add(wait.run_id)
+                    with contextlib.suppress(RunEnded):
+                        await (await self.app.get_run(wait.run_id)).signal(wait.name)
             await asyncio.sleep(0.2)
 
 
