@@ -178,12 +178,15 @@ class Storm:
     async def _restart(self, how: signal.Signals, chance: float) -> None:
         """For a moment; one time in five for longer than leases last."""
         async with self._restarting:
+            self._fleet.trouble_at = time.monotonic()
             await asyncio.to_thread(self._server.stop, how)
             await asyncio.sleep(self._plan.lease_s * 1.5 if chance > 0.8 else chance)
             await asyncio.to_thread(self._server.start)
+            self._fleet.trouble_at = time.monotonic()
         self._tally["restarts of the server, in good order" if how is signal.SIGINT else "crashes of the server"] += 1
 
     async def _hang_up(self) -> None:
+        self._fleet.trouble_at = time.monotonic()
         self._tally["sessions ended by the server"] += int(await self._ask_server(_HANG_UP))
 
     async def _ask_server(self, sql: str) -> str:

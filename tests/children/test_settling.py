@@ -9,6 +9,7 @@ import pytest
 
 from outlast import Context, Outlast
 from outlast.engine import thinking
+from outlast.errors import StoreUnavailable
 from outlast.testing.faults import Faults, faulty
 from tests.children.shop import Shop, fails
 
@@ -59,6 +60,32 @@ async def test_a_body_that_fails_before_anything_began_waits_for_nothing(app: Ou
         run = await app.start(order)
         assert (await fails(run)).status == "failed"
         assert diary == []
+
+
+# SPEC X6
+async def test_an_unwind_asks_again_what_became_of_a_queued_step(app: Outlast, shop: Shop, diary, monkeypatch):
+    """Nobody had the step when it was given up, so nobody tells of it; and the store gave no answer the first time."""
+    ask, asked = app._store.lost_attempts, []
+
+    async def lost_attempts(uid: str, attempts: list[tuple[str, int]]) -> list[tuple[str, int]]:
+        asked.append(uid)
+        if len(asked) == 1:
+            raise StoreUnavailable(app.url, "the line is cut")
+        return await ask(uid, attempts)
+
+    monkeypatch.setattr(app._store, "lost_attempts", lost_attempts)
+
+    @app.workflow(name="order")
+    async def order(ctx: Context) -> None:
+        async with asyncio.TaskGroup() as group:
+            group.create_task(shop.charge.options(queue="nobody's")(1))
+            await ctx.sleep(0.01)
+            raise ValueError("no")
+
+    async with app.worker():
+        run = await app.start(order)
+        assert (await fails(run)).status == "failed"
+        assert (len(asked), diary) == (2, [])
 
 
 # SPEC R10

@@ -148,7 +148,6 @@ MUTANTS: tuple[Mutant, ...] = (
         "engine/sweeper.py",
         "            await home.reconcile(owned, worker.id)\n",
         "            pass\n",
-        "tests/engine/test_reconcile.py",
     ),
     _of(
         "what was done first is undone first",

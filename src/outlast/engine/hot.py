@@ -105,7 +105,7 @@ class HotRun:
         self.answer_key = ""
         """The step of its parent that it tells of its end."""
         self.is_unwinding = self.is_retried = False
-        self.looks = 0  # for children that had ended before a retry: as long as one is under way it is not parked
+        self.looks = 0  # for what no message will tell: as long as one is under way it is not parked
         self.has_progressed = False
         self.rested_at = 0
         self.replay_us = 0

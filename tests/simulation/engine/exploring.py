@@ -79,7 +79,7 @@ def explore(
     seconds: float = float("inf"),
     on_failure: Callable[[Walk], object] = lambda _: None,
 ) -> Findings:
-    """Walk them all, or until so many failed, or the time is up."""
+    """Walk them all, or until so many failed, the time is up, or somebody interrupts it."""
     findings, began = Findings(), time.monotonic()
     gc.collect()
     gc.freeze()
@@ -98,6 +98,8 @@ def explore(
                 break
             if findings.schedules % COLLECT_EVERY == 0:
                 gc.collect()
+    except KeyboardInterrupt:
+        pass  # what was found so far is told
     finally:
         gc.enable()
         gc.unfreeze()

@@ -261,14 +261,15 @@ class Simulation:
     # --- the end ------------------------------------------------------------------------------------------------------
 
     def _calm_down(self) -> None:
-        """Nothing goes wrong any more. All leave but one that is new, which has to do with what is left."""
+        """Nothing goes wrong any more. One that is new has come; the others stay, or all leave it what there is."""
         self.faults.is_calm, self.watch.strike = True, None
         for each in self.workers:
             each.host.thaw()
         self._add_worker(NEW)
-        for each in self.workers[:-1]:
-            if each.is_there:
-                each.leave()
+        if self.rng.random() < 0.5:
+            for each in self.workers[:-1]:
+                if each.is_there:
+                    each.leave()
 
     def check_handed_back(self, worker_id: str) -> None:
         """A worker has left in good order, and nothing went wrong with that."""

@@ -7,7 +7,6 @@ that was sent long ago.
 
 from __future__ import annotations
 
-import asyncio
 from typing import TYPE_CHECKING, cast
 
 from outlast.core.events import OUTCOMES, EffectKept, Event, RunOutcome, RunStarted, StepStarted, UndoRegistered
@@ -15,9 +14,8 @@ from outlast.core.keys import child_uid
 from outlast.core.lineage.children import end_message_id, tell_end
 from outlast.core.states import RunStatus
 from outlast.engine.messages.children import settle_end
-from outlast.errors import StoreError
+from outlast.engine.messages.looks import look
 from outlast.stores.store import RunRow
-from outlast.telemetry.logs import fields
 
 if TYPE_CHECKING:
     from outlast.engine.hot import HotRun
@@ -25,33 +23,11 @@ if TYPE_CHECKING:
 __all__ = ["look_for_ended_children"]
 
 PAGE = 1000
-RETRY_S = 1.0
-"""After a fault of the store."""
 
 
 def look_for_ended_children(run: HotRun) -> None:
-    """Give the run the outcomes of those of its children that tell nothing any more.
-
-    It stays here until that is done: once it is parked, only a message would wake it, and none will come."""
-    run.looks += 1
-    run.home.loader.spawn(_look_until_done(run))
-
-
-async def _look_until_done(run: HotRun) -> None:
-    """If this process dies, whoever takes the run over looks again."""
-    try:
-        while not run.is_dropped:
-            try:
-                await _look(run)
-                break
-            except StoreError as error:
-                text = "children of run %s could not be looked for: %s"
-                run.home.log.warning(text, run.name, error, extra=fields(run.started))
-            await asyncio.sleep(RETRY_S)
-    finally:
-        run.looks -= 1
-    if run.is_quiet and not run.is_dropped:
-        run.home.rests(run)
+    """Give the run the outcomes of those of its children that tell nothing any more."""
+    look(run, lambda: _look(run), "children")
 
 
 async def _look(run: HotRun) -> None:

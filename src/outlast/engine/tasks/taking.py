@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from outlast.authoring.exceptions import encode_error
 from outlast.core.events import StepFailed
 from outlast.engine.clock import boottime_us
+from outlast.engine.messages.looks import look
 from outlast.engine.tasks.held import HeldTask
 from outlast.engine.tasks.leases import TaskLeases
 from outlast.engine.tasks.queues import DEFAULT, TaskClaim, find_group, find_unserved
@@ -50,7 +51,6 @@ class TaskTaker:
         self._wake = asyncio.Event()
         self._sent: set[tuple[str, str]] = set()
         """Queues and functions of what was queued here, since it was last looked whether anybody is there for it."""
-        self._asking: set[asyncio.Task[None]] = set()
         self._turn = 0
         self._misses = 0
         """Claims in a row that brought nothing."""
@@ -101,18 +101,11 @@ class TaskTaker:
                 self.stop(held)
         unsettled = [(key, run.steps.unsettled[key]) for key in keys if key in run.steps.unsettled]
         if unsettled:
-            task = self._home.loop.create_task(self._settle_unclaimed(run, unsettled))
-            self._asking.add(task)
-            task.add_done_callback(self._asking.discard)
+            look(run, lambda: self._settle_unclaimed(run, unsettled), "queued steps")
 
     async def _settle_unclaimed(self, run: HotRun, attempts: list[tuple[str, int]]) -> None:
         """A task that is told to stop before anybody has it is gone, and no message comes of it (SPEC X6)."""
-        try:
-            gone = await self._home.store.lost_attempts(run.uid, attempts)
-        except StoreError as error:
-            self._home.log.warning("queued steps of run %s could not be looked for: %s", run.name, error)
-            return  # the run's next load asks again
-        for key, attempt in gone:
+        for key, attempt in await self._home.store.lost_attempts(run.uid, attempts):
             if run.steps.unsettled.get(key) == attempt:
                 record = encode_error(asyncio.CancelledError("stopped before a worker had it"))
                 run.take(StepFailed(run.now_us(), key, attempt, record))
