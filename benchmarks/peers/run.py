@@ -49,6 +49,7 @@ QUEUED_AT_ONCE = 16
 ASLEEP = 1000
 PICK_UPS = 60
 LIMIT_S = 240.0
+"""For one process."""
 
 
 class Contender(msgspec.Struct, frozen=True):
@@ -183,7 +184,8 @@ class Session:
     def _measure_asleep(self) -> None:
         """What runs that sleep take of the process's memory."""
         rows = []
-        order = Order("", "asleep", most=self.sizes.asleep, settle_s=self.sizes.settle_s)
+        asleep = self.sizes.asleep
+        order = Order("", "asleep", most=asleep, concurrency=asleep, settle_s=self.sizes.settle_s)
         for name, [answer] in self._play_rounds("asleep", order, rounds=1).items():
             each = spread([(answer.resident - answer.before) / order.most / 1000], "kB")
             self._keep("asleep", {name: each})
