@@ -52,7 +52,6 @@ class Shop:
         (star, r"takes a context first"),
         (keyword, "keyword-only parameter 'order' of this workflow has no default"),
         (unresolved, "takes a context first"),
-        (plain, "A plain def cannot be a workflow.*Write async def"),
         (agen, "A generator cannot be a workflow"),
         (Shop.method, "A method cannot be a workflow"),
         (Shop().method, "A method cannot be a workflow"),

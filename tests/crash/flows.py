@@ -151,6 +151,19 @@ async def fan(ctx: Context, width: int) -> list[str]:
 
 
 @flows.workflow
+def plainly(ctx: Context, width: int) -> list[str]:
+    """A plain `def`: steps one after the other and side by side, a timer, and clean-up that is a step."""
+    parts: list[str] = []
+    try:
+        parts += ctx.gather(*(act(f"p{number}") for number in range(width)), lambda: ctx.wait(act_in_thread("pt")))
+        ctx.wait(ctx.sleep(0.05))
+        parts += [ctx.wait(flaky("pf", 1)) for _ in range(width)]
+    finally:
+        parts += [ctx.wait(act("tidy"))]
+    return parts
+
+
+@flows.workflow
 async def retrying(ctx: Context, failures: int) -> list[str]:
     """Attempts that fail, beside others that do not."""
     return list(await asyncio.gather(flaky("a", failures), act("b"), flaky("c", 1)))
@@ -332,6 +345,9 @@ def accepted_outputs(workflow: str, arguments: list[Any]) -> list[Any]:
         return [[f"c{number}!" for number in range(arguments[0])]]
     if workflow == "fan":
         return [[f"{letter}{number}!" for letter in "tgm" for number in range(arguments[0])]]
+    if workflow == "plainly":
+        width = arguments[0]
+        return [[*(f"p{number}!" for number in range(width)), "pt!", *["pf!"] * width, "tidy!"]]
     if workflow == "retrying":
         return [["a!", "b!", "c!"]]
     if workflow == "sleepy":

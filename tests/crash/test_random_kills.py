@@ -20,6 +20,7 @@ RUNS = 50
 MIX: list[Start] = [
     ("chain", [60]),
     ("fan", [16]),
+    ("plainly", [8]),
     ("retrying", [8]),
     ("sleepy", [0.6]),
     ("guarded", [0.5]),

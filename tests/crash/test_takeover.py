@@ -59,6 +59,20 @@ async def test_a_peer_takes_over_by_itself(world: World) -> None:
         await world.check(app)
 
 
+async def test_plain_bodies_are_taken_over(world: World) -> None:
+    """A worker is killed while plain `def` bodies wait for their steps: another goes on with them."""  # SPEC R11, L10
+    async with world.client() as app:
+        for number in range(4):
+            await world.start(app, "plainly", 3, id=f"r{number}")
+        for count in (3, 9):
+            victim = world.spawn(point=f"effect-without-outcome:{count}", max_hot=0)
+            assert await victim.gone() == -signal.SIGKILL
+            await world.bury(app)
+        await world.spawn_ready(lease=1e6)
+        await world.all_ended(app)
+        await world.check(app)
+
+
 async def test_a_step_that_is_lost_too_often_fails_loudly(world: World) -> None:
     """A step whose worker died in each of its attempts fails as StepLeaseExpired, and is not tried once more."""
     async with world.client() as app:  # SPEC L5, S2

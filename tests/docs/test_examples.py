@@ -74,6 +74,19 @@ def test_a_newsletter_is_a_graph(tmp_path: Path) -> None:
 
 @pytest.mark.process
 @pytest.mark.slow
+def test_refunds_are_paid_once(tmp_path: Path) -> None:
+    """A plain `def` body, called twice: the second call finds everybody paid, and gives the same letters."""
+    first, second = (run_example("refunds.py", "ada", "bob", cwd=tmp_path) for _ in range(2))
+    assert (first.returncode, second.stdout) == (0, first.stdout), first.stdout
+    with closing(sqlite3.connect(tmp_path / "bank.db")) as bank:
+        assert bank.execute("select customer, cents from payments order by 1").fetchall() == [
+            ("ada", 1200),
+            ("bob", 1200),
+        ]
+
+
+@pytest.mark.process
+@pytest.mark.slow
 @pytest.mark.timeout(120)
 def test_the_demo_proves_what_it_says(tmp_path: Path) -> None:
     """`make demo` kills its workers twice, and every statement of its proof holds."""

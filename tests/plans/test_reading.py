@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from typing import Any
 
@@ -10,10 +11,11 @@ import pytest
 from outlast import Context, Module
 from outlast.core.plan.expressions import Reference
 from outlast.core.plan.mermaid import to_mermaid
-from outlast.core.plan.nodes import ChildNode, FunctionNode, OpaqueNode, StepNode, iter_nodes
+from outlast.core.plan.nodes import ChildNode, FunctionNode, OpaqueNode, ParallelNode, StepNode, iter_nodes
 from outlast.core.plan.plan import FORMAT, Plan, decode_plan, encode_plan, sentence_case
 from tests.plans import hard, hard_parallel
 from tests.plans.kept import plan_of
+from tests.plans.outline import outline
 
 app: Any = Module("")
 
@@ -70,6 +72,70 @@ def test_a_step_is_known_under_both_its_names() -> None:
     assert steps["third try"] == "charge"
     assert steps["second try"] == "charge"
     assert steps["billing:refund"] == "billing:refund"
+
+
+@app.workflow(name="whole")
+async def awaiting(ctx: Context, order: str) -> list[Any]:
+    receipt = await charge_card(order)
+    first, second = await asyncio.gather(charge_card("a"), charge_card("b"))
+    if receipt:
+        await ctx.sleep("1h")
+    answer = await ctx.approval("ship it?", bool)
+    await several(ctx, order)
+    return [first, second, answer]
+
+
+async def several(ctx: Context, order: str) -> Any:
+    child = await ctx.start("other", order)
+    return await asyncio.wait_for(child.result(), 3)
+
+
+plain: Any = Module("")
+
+
+@plain.workflow(name="whole")
+def waiting(ctx: Context, order: str) -> list[Any]:
+    receipt = ctx.wait(charge_card(order))
+    first, second = ctx.gather(charge_card("a"), charge_card("b"))
+    if receipt:
+        ctx.wait(ctx.sleep("1h"))
+    answer = ctx.wait(ctx.approval("ship it?", bool))
+    several_plainly(ctx, order)
+    return [first, second, answer]
+
+
+def several_plainly(ctx: Context, order: str) -> Any:
+    child = ctx.wait(ctx.start("other", order))
+    return ctx.wait(asyncio.wait_for(child.result(), 3))
+
+
+def test_a_plain_body_has_the_plan_of_its_async_twin() -> None:
+    """`ctx.wait(…)` says what `await …` says, and `ctx.gather(…)` what `await asyncio.gather(…)`."""  # SPEC V2, R11
+    twin = outline(plan_of(awaiting)).replace("asyncio.gather", "ctx.gather").replace("several(", "several_plainly(")
+    assert outline(plan_of(waiting)) == twin
+    assert "opaque" not in twin
+
+
+@plain.workflow(name="branches")
+def branches(ctx: Context, order: str) -> list[Any]:
+    def twice() -> str:
+        return ctx.wait(charge_card(order)) + ctx.wait(charge_card("c"))
+
+    ctx.gather(*(lambda o=o: ctx.wait(charge_card(o)) for o in order))
+    return ctx.gather(lambda: ctx.wait(charge_card(order)), charge_card("b"), twice)
+
+
+def test_plain_functions_side_by_side_are_lanes() -> None:
+    """Each stands in a lane of the group, with what it does."""
+    each, group = (node for node in iter_nodes(plan_of(branches).nodes) if isinstance(node, ParallelNode))
+    assert outline(plan_of(branches)).count("opaque") == 0
+    assert [(type(node).__name__, node.label) for lane in each.lanes for node in lane] == [
+        ("LoopNode", "for o in order")
+    ]
+    assert [[type(node).__name__ for node in lane] for lane in group.lanes] == [
+        ["FunctionNode"], ["StepNode"], ["FunctionNode"],
+    ]  # fmt: skip
+    assert [step.key for step in plan_of(branches).steps] == ["charge_card", *(f"charge_card#{n}" for n in range(1, 5))]
 
 
 def test_what_cannot_be_read_has_its_source_and_line() -> None:

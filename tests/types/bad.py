@@ -25,8 +25,20 @@ async def noctx(order: int) -> str:
     return str(order)
 
 
-@app.workflow  # E  # a plain def
+@app.workflow  # E  # without a context
+def plain_noctx(order: int) -> str:
+    return str(order)
+
+
+@app.workflow
 def plain(ctx: Context, order: int) -> str:
+    receipt: int = ctx.wait(charge(order))  # E
+    ctx.wait(charge("x"))  # E
+    ctx.wait(3)  # E
+    a, b = ctx.gather(charge(order), pack("a"), pack("b"))  # E
+    counts: list[int] = ctx.gather(*(pack(item) for item in "ab"))  # E
+    charge(order).upper()  # E  # not waited for
+    print(receipt, a, b, counts)
     return str(order)
 
 
@@ -82,6 +94,7 @@ async def body(ctx: Context, order: int) -> str:
 async def main() -> None:
     await app.start(body, "x")  # E
     await app.start(body)  # E
+    await app.start(plain, "x")  # E
     run = await app.start(body, 3)
     output: int = await run.result()  # E
     await app.start(body, 3, id=3)  # E

@@ -154,6 +154,33 @@ async def fulfil(ctx: Context, order: Order) -> list[str]:
     return [parcel.result() for parcel in parcels]
 
 
+@app.workflow
+def plain(ctx: Context, order: Order, tag: str = "x") -> list[str]:
+    assert_type(ctx.wait(charge(order)), str)
+    assert_type(ctx.wait(child(3, tag="y")), int)
+    a, b = ctx.gather(charge(order), note("x"))
+    assert_type(a, str)
+    assert_type(b, int)
+    c, d, e = ctx.gather(lambda: ctx.wait(note("x")), child(3), pack("a"))
+    assert_type(c, int)
+    assert_type(d, int)
+    assert_type(e, str)
+    assert_type(ctx.gather(*(pack(item) for item in order.items)), list[str])
+    assert_type(ctx.wait(asyncio.wait_for(pack("x"), 3)), str)
+    assert_type(ctx.wait(ctx.map(pack, order.items)), list[str])
+    assert_type(ctx.wait(ctx.wait_for("paid", Point)), Point)
+    assert_type(ctx.wait(ctx.approval("ship it?", Order, expires=3)), Decided[Order] | Expired)
+    handle = ctx.wait(ctx.start(child, 3))
+    assert_type(ctx.wait(handle.result()), int)
+    ctx.wait(ctx.sleep("1h"))
+    return [tag]
+
+
+@app.workflow(name="named", version="1")
+def named(ctx: Context) -> int:
+    return 1
+
+
 async def main() -> None:
     async with app, app.worker(concurrency=10):
         run = await app.start(fulfil, Order("1", [], 2), id="A-17", user="ada", attributes={"region": "eu"})
@@ -170,7 +197,10 @@ async def main() -> None:
             assert_type(await app.get_run("A-18"), Run[Any])
         except RunNotFound as error:
             print(error.id)
+        assert_type(await (await app.start(plain, Order("1", [], 2), "tag")).result(), list[str])
+        assert_type(await (await app.start(named)).result(), int)
     assert_type(app.run_sync(fulfil, Order("1", [], 2)), list[str])
+    assert_type(app.run_sync(plain, Order("1", [], 2)), list[str])
     with app.sync() as client:
         assert_type(client.start(child, 3, "tag", timeout="1h"), SyncRun[int])
         assert_type(client.start(child, 3, "tag").result(), int)

@@ -96,9 +96,7 @@ def _find_result(fn: Callable[..., Any]) -> Any:
 
 
 def check_body(fn: Callable[..., Any], context: type) -> None:
-    """What a workflow must be besides: an `async def` that takes a `context` first, and the rest by position."""
-    if not inspect.iscoroutinefunction(fn):
-        raise _refused(fn, "A plain def cannot be a workflow", "Write async def: a body awaits its steps.")
+    """What a workflow must be besides: a function that takes a `context` first, and the rest by position."""
     parameters = list(inspect.signature(fn).parameters.values())
     if not parameters or not _is_context(fn, parameters[0], context):
         found = f"its first parameter is {_show(parameters[0])}" if parameters else "it has no parameter"

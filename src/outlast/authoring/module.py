@@ -47,9 +47,10 @@ class StepDecorator(Protocol):
 class WorkflowDecorator(Protocol):
     """What `@app.workflow(…)` with options gives."""
 
-    def __call__(self, fn: Callable[Concatenate[Context, P], Coroutine[Any, Any, R]], /) -> Workflow[P, R]:
-        """Make it a workflow."""
-        ...
+    @overload
+    def __call__(self, fn: Callable[Concatenate[Context, P], Coroutine[Any, Any, R]], /) -> Workflow[P, R]: ...
+    @overload
+    def __call__(self, fn: Callable[Concatenate[Context, P], R], /) -> Workflow[P, R]: ...
 
 
 class Module:
@@ -88,12 +89,15 @@ class Module:
     @overload
     def workflow(self, fn: Callable[Concatenate[Context, P], Coroutine[Any, Any, R]], /) -> Workflow[P, R]: ...
     @overload
+    def workflow(self, fn: Callable[Concatenate[Context, P], R], /) -> Workflow[P, R]: ...
+    @overload
     def workflow(self, /, *, name: str | None = None, version: str | None = None) -> WorkflowDecorator: ...
     def workflow(self, fn: Any = None, /, *, name: Any = None, version: Any = None) -> Any:
         """Make an `async def` that takes a Context first a workflow; bare, or with `name=` and `version=`.
 
-        Without a version it is a fingerprint of what its source says. Raises InvalidDefinition or InvalidName, with the
-        file and line, for what cannot be one.
+        A plain `def` can be one too: it waits with `ctx.wait(…)`, and needs `outlast[sync]`. Without a version it is a
+        fingerprint of what its source says. Raises InvalidDefinition or InvalidName, with the file and line, for what
+        cannot be one; ExtraMissing.
         """
         if fn is None:
             return lambda fn: self._declare_workflow(fn, name, version)

@@ -7,6 +7,7 @@ is stored; and its version says whether two processes have the same body.
 from __future__ import annotations
 
 import functools
+import inspect
 from collections.abc import Callable, Coroutine
 from typing import TYPE_CHECKING, Any, Concatenate, Final, Generic, ParamSpec, TypeVar, Unpack, cast
 
@@ -21,6 +22,7 @@ from outlast.authoring.runs.extension import run_extended
 from outlast.authoring.runs.unwinding import unwind
 from outlast.authoring.source.snapshots import take_snapshot
 from outlast.authoring.step import Coro, mark_coroutine_function
+from outlast.authoring.waits.plain_waiting import load_plain_bodies
 from outlast.core.keys import check_name
 from outlast.core.loop import running_body_loop
 from outlast.core.program.language import encode_program
@@ -51,6 +53,9 @@ class Workflow(Generic[P, R]):
     def __init__(self, fn: Callable[..., Any], name: str, *, home: str = "", version: str | None = None) -> None:
         """Made by `@app.workflow`. `name` is the full one, `home` its module's. Raises InvalidDefinition."""
         check_body(fn, Context)
+        self._plain = (
+            None if inspect.iscoroutinefunction(fn) else load_plain_bodies(f"A plain def as the workflow {name!r}")
+        )
         functools.update_wrapper(self, fn, updated=())
         self._fn = fn
         self.name: Final = name
@@ -91,7 +96,7 @@ class Workflow(Generic[P, R]):
         return f"<workflow {self.name!r}>"
 
     @property
-    def fn(self) -> Callable[Concatenate[Context, P], Coroutine[Any, Any, R]]:
+    def fn(self) -> Callable[Concatenate[Context, P], Coroutine[Any, Any, R] | R]:
         """The body itself, undecorated: it takes the context first."""
         return self._fn
 
@@ -156,11 +161,15 @@ class Workflow(Generic[P, R]):
         """The coroutine of a run: gives the output as JSON. Raises InvalidInput, and whatever the body raises."""
         args, kwargs = self.arguments.decode_call(machine.started.input)
         context, extensions = Context(machine, facts, self._home), facts.registry.extensions
+        fn = self._fn
+        if self._plain is not None:
+            context.let_wait(self._plain)
+            fn = functools.partial(self._plain.run, fn)
         if extensions:
-            body = functools.partial(self._fn, context, *args, **kwargs)
+            body = functools.partial(fn, context, *args, **kwargs)
             output = await run_extended(context, extensions, body)
         else:
-            output = await self._fn(context, *args, **kwargs)
+            output = await fn(context, *args, **kwargs)
         return self.arguments.returns.settle(output)[0]
 
     async def run_unwind(self, machine: Machine, facts: RunFacts, undoables: list[Undoable]) -> tuple[str, ...]:

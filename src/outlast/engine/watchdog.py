@@ -49,6 +49,8 @@ _take_back: Final = ctypes.pythonapi["PyThreadState_SetAsyncExc"]
 _take_back.argtypes = (ctypes.c_ulong, ctypes.c_void_p)
 
 _BODY_BEGINS: Final = frozenset({BodyLoop.run_ready.__code__, close_body.__code__})
+_PLAIN_BODIES: Final = "outlast.core.loop.plain_bodies"
+"""A plain `def` body begins in there. By name: the module needs greenlet."""
 
 
 _Drain = tuple[str, BodyLoop | None]
@@ -234,7 +236,11 @@ class Watchdog:
         frames: list[tuple[FrameType, int]] = []
         current = sys._current_frames()  # pyright: ignore[reportPrivateUsage]  # noqa: SLF001 - documented all the same
         frame = current.get(self._thread_id)
-        while frame is not None and frame.f_code not in _BODY_BEGINS:
+        while frame is not None and not _begins_body(frame):
             frames.append((frame, frame.f_lineno))
             frame = frame.f_back
         return "".join(traceback.StackSummary.extract(iter(frames[::-1])).format()), frame is not None
+
+
+def _begins_body(frame: FrameType) -> bool:
+    return frame.f_code in _BODY_BEGINS or frame.f_globals.get("__name__") == _PLAIN_BODIES

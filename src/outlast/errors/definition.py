@@ -132,8 +132,9 @@ class NotInBody(DefinitionError):
     """A workflow, or a call on its context, outside a running body."""
 
     code = "NOT_IN_BODY"
-    template = "Only a workflow's body can do this", "{call}", "From outside, use app.start or app.run_sync."
+    template = "Only a workflow's body can do this", "{call}", "{fix}"
     call: str
+    fix: str = "From outside, use app.start or app.run_sync."
 
 
 class NotInStep(DefinitionError):
@@ -148,5 +149,6 @@ class EffectInBody(DefinitionError):
     """I/O, a thread, a process or a signal in a body, whose replay would do it again."""
 
     code = "EFFECT_IN_BODY"
-    template = "A workflow body may not do I/O", "{method}", "Do this in a step."
+    template = "A workflow body may not do I/O", "{method}", "{fix}"
     method: str
+    fix: str = "Do this in a step."

@@ -9,7 +9,7 @@ from __future__ import annotations
 from asyncio import CancelledError
 from typing import TYPE_CHECKING, Any, Literal, TypeVar, overload
 
-from outlast.authoring.runs.parent import Parent
+from outlast.authoring.waits.plain_waiting import PlainWaiting
 from outlast.authoring.waits.wanted import find_wanted
 from outlast.core.durations import Duration, format_duration, parse_duration
 from outlast.core.instants import to_datetime
@@ -34,7 +34,7 @@ LONGEST_QUESTION = 64 * 1024
 """Bytes. It is shown to whoever can answer; what is longer belongs elsewhere."""
 
 
-class Waiting(Parent):
+class Waiting(PlainWaiting):
     """The part of a context that is about waiting for somebody."""
 
     @overload

@@ -6,6 +6,7 @@ refusals     what asyncio could ask for and a body may not have
 tasks · timers · generators      the things of one body
 switch       from the host's loop into the body's, and back
 eviction     dropping a body without effect in the world
+plain_bodies bodies that are a plain `def`, in greenlets
 patches      what asyncio itself does by memory address
 audit        effects behind the loop's back, in dev mode
 """

@@ -50,7 +50,9 @@ _ALLOWED: Final = frozenset(
     }
 )
 
-_BODY_BEGINS: Final = frozenset({"outlast.core.loop.callbacks", "outlast.core.loop.eviction"})
+_BODY_BEGINS: Final = frozenset(
+    {"outlast.core.loop.callbacks", "outlast.core.loop.eviction", "outlast.core.loop.plain_bodies"}
+)
 
 
 class WatchedLoop(Protocol):

@@ -49,6 +49,7 @@ class BodyLoop(CallbackLoop):
         "dev",
         "machine",
         "run_id",
+        "stuck",
     )
 
     def __init__(self, *, start_us: int, dev: bool = False) -> None:
@@ -67,6 +68,8 @@ class BodyLoop(CallbackLoop):
         self._ordinals = 0
         self._names = 0
         self._refused = 0
+        self.stuck = 0
+        """Plain bodies that would not die. They are kept, as coroutines are."""
         if dev:
             audit.watch(running_body_loop)
 
@@ -158,7 +161,7 @@ class BodyLoop(CallbackLoop):
             if not tasks and not generators:
                 return 0
             with self.entered():
-                return close_body(tasks, generators, self._context or Context(), self.is_running)
+                return close_body(tasks, generators, self._context or Context(), self.is_running) + self.stuck
         finally:
             # All of these lead back to the loop, if only by the frames of a traceback.
             self.machine = self._context = self.system_exit = self.foreign_call = None

@@ -20,7 +20,7 @@ from typing import Any, Final
 from outlast.core.loop.tasks import BodyTask, iter_awaited
 from outlast.errors import BodyStopped
 
-__all__ = ["Muted", "close_body"]
+__all__ = ["Muted", "close_body", "keep_for_ever"]
 
 _TRIES: Final = 8
 """How often a coroutine may answer a close with one more await."""
@@ -53,7 +53,7 @@ def close_body(
         for task in tasks:
             _untie(task)
     for survivor in survivors:
-        _keep_for_ever(survivor)
+        keep_for_ever(survivor)
     if interrupts:
         raise interrupts[0]
     return len(survivors)
@@ -101,7 +101,7 @@ def _end(driver: Any) -> None:
     raise RuntimeError("async generator ignored GeneratorExit")
 
 
-def _keep_for_ever(survivor: object) -> None:
+def keep_for_ever(survivor: object) -> None:
     """Freed, it would run on, outside of any run. A list would be freed as the interpreter ends; this is not."""
     import ctypes  # not at the top: hardly any process ever needs it
 

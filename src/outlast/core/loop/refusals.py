@@ -7,16 +7,19 @@ the method and says what to do. asyncio's own answer is a NotImplementedError wi
 from __future__ import annotations
 
 import asyncio
-from typing import Any, NoReturn
+from typing import Any, Final, NoReturn
 
 from outlast.errors import EffectInBody
 
-__all__ = ["RefusingLoop", "is_in_loop", "refuse_in_body"]
+__all__ = ["DRIVEN_BY_HAND", "RefusingLoop", "is_in_loop", "refuse_in_body"]
+
+DRIVEN_BY_HAND: Final = "A body has a loop already: await it, or in a plain def body give it to ctx.wait()."
+"""What to do instead of driving a coroutine oneself."""
 
 
-def _refuse(name: str) -> Any:
+def _refuse(name: str, *todo: str) -> Any:
     def method(self: object, *args: object, **kwargs: object) -> NoReturn:  # noqa: ARG001 - any call is refused
-        raise EffectInBody(f"loop.{name}()")
+        raise EffectInBody(f"loop.{name}()", *todo)
 
     method.__name__ = name
     method.__qualname__ = f"BodyLoop.{name}"
@@ -27,7 +30,7 @@ class RefusingLoop(asyncio.AbstractEventLoop):
     """A loop that refuses everything. Its methods are spelt out so that a type checker sees that none is abstract."""
 
     run_forever = _refuse("run_forever")
-    run_until_complete = _refuse("run_until_complete")
+    run_until_complete = _refuse("run_until_complete", DRIVEN_BY_HAND)
     stop = _refuse("stop")
     close = _refuse("close")
     shutdown_asyncgens = _refuse("shutdown_asyncgens")

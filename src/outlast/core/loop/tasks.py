@@ -23,6 +23,8 @@ _SUSPENDABLE: Final[dict[type[object], tuple[str, str]]] = {
     GeneratorType: ("gi_frame", "gi_yieldfrom"),
 }
 """What has a frame of its own, by the attributes that tell the frame and what it waits for."""
+_PLAIN_BODIES: Final = "outlast.core.loop.plain_bodies"
+"""Not imported: it needs greenlet."""
 
 
 class BodyFuture(asyncio.Future[Any]):
@@ -99,3 +101,14 @@ def _iter_frames(awaitable: Any) -> Iterator[FrameType]:
             frame = getattr(awaited, _SUSPENDABLE[type(awaited)][0])
             if frame is not None:
                 yield frame
+                yield from _iter_plain_frames(frame)
+
+
+def _iter_plain_frames(frame: FrameType) -> Iterator[FrameType]:
+    """Those of the plain `def` body that this coroutine drives, if it drives one (`plain_bodies.run_plainly`)."""
+    if "plain_body" in frame.f_code.co_varnames and frame.f_globals.get("__name__") == _PLAIN_BODIES:
+        inner, frames = frame.f_locals["plain_body"].gr_frame, []
+        while inner is not None:
+            frames.append(inner)
+            inner = inner.f_back
+        yield from reversed(frames)

@@ -5,18 +5,19 @@ What always holds: a call of the context that this table does not know, and that
 
 from __future__ import annotations
 
+import ast
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from outlast.core.plan.expressions import Argument, Literal, Reference
-from outlast.core.plan.nodes import ChildNode, EndNode, MarkNode, ParallelNode, StepNode, WaitNode
+from outlast.core.plan.nodes import ChildNode, EndNode, LoopNode, MarkNode, ParallelNode, StepNode, WaitNode
 from outlast.core.plan.plan import sentence_case
+from outlast.core.plan.reading.arguments import Given
 from outlast.core.plan.reading.express import source_of
 from outlast.core.plan.reading.frames import UNKNOWN, Value
-from outlast.core.plan.reading.meaning import WorkflowMeaning
+from outlast.core.plan.reading.meaning import FunctionMeaning, WorkflowMeaning
 
 if TYPE_CHECKING:
-    from outlast.core.plan.reading.arguments import Given
     from outlast.core.plan.reading.reader import Reader
 
 __all__ = ["ContextCalls"]
@@ -57,9 +58,9 @@ class ContextCalls:
             case "continue_as_new":
                 return self._continue(given)
             case "wait":
-                return self._await_here(given)
+                return self._await_here(given, given.positional[0] if given.positional else UNKNOWN)
             case "gather":
-                return self._reader.calls.make_known("asyncio.gather", given)
+                return self._gather(given)
             case _:
                 self._hand_over(given)
                 return Value(form="quiet") if name in _QUIET else UNKNOWN
@@ -176,13 +177,58 @@ class ContextCalls:
 
         return reader.make_thunk(given.node, begin, ())
 
-    def _await_here(self, given: Given) -> Value:
-        """`ctx.wait(…)` of a plain `def` body."""
-        value = given.positional[0] if given.positional else UNKNOWN
+    def _gather(self, given: Given) -> Value:
+        """`ctx.gather(…)` of a plain `def` body: what asyncio gathers, waited for at once; or plain functions."""
+        spread = [node for node in given.node.args if isinstance(node, ast.Starred)]
+        single = [node for node in given.node.args if node not in spread]
+        positional, others = given.positional, given.others
+        if len(single) == len(positional):
+            positional = tuple(map(self._part, single, positional))
+        if len(spread) == len(others):
+            others = tuple(map(self._parts, spread, others))
+        parts = replace(given, positional=positional, others=others)
+        return self._await_here(given, self._reader.calls.make_known("asyncio.gather", parts))
+
+    def _part(self, node: ast.expr, part: Value) -> Value:
+        """A plain function is called when the parts begin."""
+        if not isinstance(part.meaning, FunctionMeaning):
+            return part
+        reader, call = self._reader, _call_of(node)
+        return reader.make_thunk(node, lambda: reader.calls.make(part, call).result, part.functions(reader.reach))
+
+    def _parts(self, node: ast.Starred, parts: Value) -> Value:
+        """Plain functions of one kind: `*(lambda item=item: … for item in items)`."""
+        each = parts.items[0] if len(parts.items) == 1 else parts
+        if not isinstance(each.meaning, FunctionMeaning):
+            return parts
+        reader, inside = self._reader, node.value
+        target, over = "", inside
+        if isinstance(inside, ast.GeneratorExp | ast.ListComp):
+            target, over = source_of(inside.generators[0].target), inside.generators[0].iter
+        shown = reader.express(over)
+
+        def begin() -> str:
+            with reader.block() as body:
+                reader.calls.make(each, _call_of(node.value))
+            label = f"for {target or 'each'} in {source_of(over)}"
+            return reader.add(
+                LoopNode(reader.new_id("for"), node.lineno, label, "each", target, shown, None, (), tuple(body))
+            )
+
+        return reader.make_thunk(node, begin, each.functions(reader.reach))
+
+    def _await_here(self, given: Given, value: Value) -> Value:
+        """What `ctx.wait` of a plain `def` body gives."""
         awaited = self._reader.values.awaited(given.node, value)
         if awaited.result:
             self._reader.results[given.node] = awaited.result
         return awaited
+
+
+def _call_of(node: ast.expr) -> Given:
+    """A call of this function without arguments. One that is made again and again is called by what makes it."""
+    function = node.elt if isinstance(node, ast.GeneratorExp | ast.ListComp) else node
+    return Given(ast.copy_location(ast.Call(function, [], []), node), (), {}, (), ())
 
 
 def _literal(shown: tuple[Argument, ...], place: int) -> str:
