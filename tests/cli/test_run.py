@@ -203,3 +203,27 @@ def test_the_store_can_be_another_than_the_modules(shop: Path) -> None:
     assert call("--store", "sqlite:///other.db", "run", "shop.py:shop:greet").code == 0
     assert (shop / "other.db").exists()
     assert not (shop / "shop.db").exists()
+
+
+def test_a_run_that_goes_on_is_followed_to_its_last_round(shop: Path) -> None:
+    """Each round is shown as it goes; the output is the last one's, and `show` names the round before."""
+    # SPEC R6
+    (shop / "rounds.py").write_text(
+        "from outlast import Context, Outlast\n\n"
+        "app = Outlast('sqlite:///rounds.db')\n\n\n"
+        "@app.workflow\n"
+        "async def counting(ctx: Context, n: int = 0) -> int:\n"
+        "    await ctx.milestone(f'round {n}')\n"
+        "    if n < 2:\n"
+        "        await ctx.continue_as_new(n + 1)\n"
+        "    return n\n"
+    )
+    done = call("run", "rounds.py:counting", "--id", "c")
+    assert done.code == 0, done.err
+    assert done.out.splitlines()[-1] == "2"
+    assert [line.partition("  run  ")[2].partition(":")[0] for line in done.out.splitlines() if "  run  " in line] == [
+        *("queued", "milestone", "continued") * 2, "queued", "milestone", "completed",
+    ]  # fmt: skip
+    shown = call("show", "c", "--store", "sqlite:///rounds.db", "--json").document
+    assert (shown["output"], shown["continued_as"]) == (2, None)
+    assert shown["continued_from"] is not None

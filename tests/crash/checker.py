@@ -9,7 +9,6 @@ from __future__ import annotations
 import itertools
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from typing import NamedTuple
 
 from outlast.authoring.module import Module
 from outlast.core.events import (
@@ -17,10 +16,7 @@ from outlast.core.events import (
     AttemptStarted,
     DecisionJudged,
     DecisionMade,
-    Event,
     GateOpened,
-    RunCompensated,
-    RunCompleted,
     RunReopened,
     RunStarted,
     SignalReceived,
@@ -30,30 +26,18 @@ from outlast.core.events import (
     StepStarted,
     StepSucceeded,
     TimerFired,
-    UnwindStarted,
     decode_events,
 )
 from outlast.core.fold import fold
-from outlast.core.keys import child_uid, invocation_id
+from outlast.core.keys import invocation_id
 from outlast.core.states import RunStatus, is_ended
 from outlast.core.waits.events import Judgement
-from outlast.stores.store import Entry, RunQuery, RunRow, Store, WaitQuery, WaitRow
+from outlast.stores.store import RunQuery, RunRow, Store, WaitQuery, WaitRow
+from tests.crash.families import Journal, Problem, check_children, check_rounds, check_unwind, flat
 from tests.crash.ledger import Mark
 from tests.crash.replays import check_replay
 
 __all__ = ["Journal", "Problem", "check_store", "read_journals"]
-
-Journal = list[tuple[Entry, list[Event]]]
-
-
-class Problem(NamedTuple):
-    """Something that must not be."""
-
-    uid: str
-    text: str
-
-    def __str__(self) -> str:
-        return f"run {self.uid}: {self.text}"
 
 
 async def check_store(
@@ -82,7 +66,8 @@ async def check_store(
     problems += check_marks(journals)
     problems += check_effects(journals, marks)
     problems += check_children(journals)
-    problems += [Problem(uid, text) for uid, journal in journals.items() for text in check_unwind(_flat(journal))]
+    problems += check_rounds(journals)
+    problems += [Problem(uid, text) for uid, journal in journals.items() for text in check_unwind(flat(journal))]
     return problems
 
 
@@ -99,7 +84,7 @@ def check_shape(journal: Journal) -> Iterator[str]:
     times = [entry.at for entry, _ in journal]
     if times != sorted(times):
         yield "its entries go back in time"
-    events = _flat(journal)
+    events = flat(journal)
     if not isinstance(events[0], RunStarted) or any(isinstance(event, RunStarted) for event in events[1:]):
         yield "it does not start once, at its beginning"
     for event, after in itertools.pairwise(events):
@@ -126,7 +111,7 @@ def check_steps(journal: Journal) -> Iterator[str]:
     numbers: dict[str, int] = {}
     used: Counter[str] = Counter()
     retries: dict[str, int] = {}
-    for event in _flat(journal):
+    for event in flat(journal):
         match event:
             case RunReopened():
                 used.clear()
@@ -155,7 +140,7 @@ def check_steps(journal: Journal) -> Iterator[str]:
 def check_timers(journal: Journal) -> Iterator[str]:
     """A timer fires once, and not before it is due (SPEC L11)."""
     fired: set[int] = set()
-    for event in _flat(journal):
+    for event in flat(journal):
         if isinstance(event, RunReopened):
             fired.clear()  # what lay behind the cut is armed anew
         elif isinstance(event, TimerFired):
@@ -202,7 +187,7 @@ def check_answers(journal: Journal) -> Iterator[str]:
     messages: Counter[str] = Counter()
     taken: Counter[str] = Counter()
     accepted: Counter[str] = Counter()
-    for event in _flat(journal):
+    for event in flat(journal):
         if isinstance(event, RunReopened):
             taken.clear()
             accepted.clear()
@@ -249,7 +234,7 @@ def check_effects(journals: Mapping[str, Journal], marks: Sequence[Mark]) -> Ite
             yield Problem(uid, f"attempt {attempt} of step {key} ran {count} times")
     if marks:
         for uid, journal in journals.items():
-            events = _flat(journal)
+            events = flat(journal)
             runs = {event.key for event in events if isinstance(event, StepStarted) and event.is_elsewhere}
             for event in events:
                 if (
@@ -276,60 +261,7 @@ def _check_overlaps(marks: Sequence[Mark]) -> Iterator[Problem]:
             here.discard(mark.attempt)
 
 
-# --- families ---------------------------------------------------------------------------------------------------------
-
-
-def check_children(journals: Mapping[str, Journal]) -> Iterator[Problem]:
-    """A child that was asked for is there, and is its parent's; an outcome its parent has of it is one it had."""
-    for uid, journal in journals.items():
-        events = _flat(journal)
-        asked = {event.key for event in events if isinstance(event, StepStarted) and event.kind == "child"}
-        begun = {event.key for event in events if isinstance(event, StepStarted | AttemptStarted) and event.attempt}
-        for key in asked & begun:
-            child = _flat(journals.get(child_uid(uid, key), []))
-            if not child:
-                yield Problem(uid, f"its child {key} is not there")
-                continue
-            started = child[0]
-            if not isinstance(started, RunStarted) or (started.parent, started.parent_key) != (uid, key):
-                yield Problem(uid, f"its child {key} began with {started!r}")
-            for event in events:
-                if isinstance(event, StepSucceeded) and event.key == key:
-                    outputs = [bytes(end.output) for end in child if isinstance(end, RunCompleted)]
-                    if bytes(event.value) not in outputs:
-                        yield Problem(uid, f"its child {key} came to {outputs}, and it has {event.value!r}")
-
-
-def check_unwind(events: Sequence[Event]) -> Iterator[str]:
-    """What is undone is what succeeded and can be, each once, in the order on record, all of it if the end says so."""
-    started = next((event for event in events if isinstance(event, UnwindStarted)), None)
-    if started is None:
-        return
-    undoing = [event.compensates for event in events if isinstance(event, StepStarted) and event.compensates]
-    if undoing != list(started.keys[: len(undoing)]):
-        yield f"it undid {undoing}, and was to undo {started.keys}"
-    undoable = {
-        event.key for event in events if isinstance(event, StepStarted) and event.undo and not event.compensates
-    }
-    for event in events:
-        if not isinstance(event, StepSucceeded) or event.key not in undoable:
-            continue
-        if (event.undoable or not event.message) and event.key not in started.keys:
-            yield f"step {event.key} succeeded, and was not undone"
-    undone = {event.key for event in events if isinstance(event, StepSucceeded)}
-    if isinstance(events[-1], RunCompensated):
-        if len(undoing) != len(started.keys):
-            yield f"it is compensated, and undid {undoing} of {started.keys}"
-        for event in events:
-            if isinstance(event, StepStarted) and event.compensates and event.key not in undone:
-                yield f"it is compensated, and {event.key} has not succeeded"
-
-
 # --- reading ----------------------------------------------------------------------------------------------------------
-
-
-def _flat(journal: Journal) -> list[Event]:
-    return [event for _, events in journal for event in events]
 
 
 async def read_journals(store: Store) -> tuple[list[RunRow], dict[str, Journal]]:

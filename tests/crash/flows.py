@@ -23,7 +23,7 @@ from outlast.errors import StepInterrupted
 from tests.crash.homes import home_of
 from tests.crash.ledger import Ledger
 
-__all__ = ["MIX", "QUEUE", "Start", "accepted_outputs", "flows", "make_app"]
+__all__ = ["MIX", "QUEUE", "Start", "flows", "make_app"]
 
 Start = tuple[str, list[Any]]
 """A workflow's name and its input."""
@@ -283,6 +283,43 @@ async def family(ctx: Context, depth: int) -> list[str]:
 
 
 @flows.workflow
+async def rounds(ctx: Context, most: int, n: int = 0) -> list[str]:
+    """Goes on as a next round, with a child in each, which has rounds too."""
+    done = await asyncio.gather(act(f"r{n}"), counted(n))
+    if n < most:
+        await ctx.continue_as_new(most, n + 1)
+    return list(done)
+
+
+@flows.workflow
+async def counted(ctx: Context, most: int, n: int = 0) -> str:
+    """As many rounds."""
+    if n < most:
+        await ctx.continue_as_new(most, n + 1)
+    return await act(f"n{n}")
+
+
+@flows.workflow
+async def hearing(ctx: Context, most: int) -> list[int]:
+    """Sends a child, which takes one in each of its rounds, all that it is to hear at once."""
+    child = await ctx.start(heard, most)
+    for number in range(most):
+        await child.signal("number", number)
+    await act("sent")
+    return await child.result()
+
+
+@flows.workflow
+async def heard(ctx: Context, most: int, numbers: list[int] | None = None) -> list[int]:
+    """One signal in each round."""
+    numbers = [*(numbers or []), await ctx.wait_for("number", int)]
+    await act(f"h{len(numbers)}")
+    if len(numbers) < most:
+        await ctx.continue_as_new(most, numbers)
+    return numbers
+
+
+@flows.workflow
 async def trip(ctx: Context, tag: str) -> str:
     """Completes, and can be undone."""
     return await book(tag) + await act(tag)
@@ -337,33 +374,3 @@ MIX: list[Start] = [
     ("guarded", [0.01]),
     ("queued", [3]),
 ]
-
-
-def accepted_outputs(workflow: str, arguments: list[Any]) -> list[Any]:
-    """What a run of it may end with, whatever became of its workers."""
-    if workflow == "chain":
-        return [[f"c{number}!" for number in range(arguments[0])]]
-    if workflow == "fan":
-        return [[f"{letter}{number}!" for letter in "tgm" for number in range(arguments[0])]]
-    if workflow == "plainly":
-        width = arguments[0]
-        return [[*(f"p{number}!" for number in range(width)), "pt!", *["pf!"] * width, "tidy!"]]
-    if workflow == "retrying":
-        return [["a!", "b!", "c!"]]
-    if workflow == "sleepy":
-        return [["before!", outcome, "after!"] for outcome in ("timed out", "in time")]
-    if workflow == "graph":
-        fan = ",".join(f'"{item}!"' for item in arguments[0])
-        return [[f"[{fan}] b!!b!!!", "ill!"]]
-    if workflow == "queued":
-        done = [*(f"q{number}!" for number in range(arguments[0])), "qt!", "qh!", "qf!"]
-        return [[*done, got] for got in ("o!", "interrupted")]
-    if workflow == "asking":
-        return [["before!", 7, value, user, "after!"] for value, user in ((True, "bob"), (False, "eve"))]
-    if workflow == "by_queue":
-        return ["s!"]
-    if workflow in {"guarded", "guarded_by_queue"}:
-        return [[got, "after!"] for got in ("o!", "interrupted")]
-    if workflow == "family":
-        return [["leaf!"] * 3 ** arguments[0]]
-    return {"mended": [["before!", f"{arguments[0]}!", "after!"]], "waiting": ["w!"], "parked": ["woken!"]}[workflow]

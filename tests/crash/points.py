@@ -22,11 +22,20 @@ import outlast.engine.mail
 import outlast.engine.messages.children
 import outlast.engine.tasks.outcomes
 import outlast.stores.sqlite.connection
+import outlast.stores.sqlite.effects
 import outlast.stores.sqlite.migrate
 import outlast.stores.sqlite.store
 import outlast.stores.sqlite.workers
 from outlast.authoring.call import Call
-from outlast.core.events import OUTCOMES, RunCompensated, StepStarted, StepSucceeded, TimerFired, UnwindStarted
+from outlast.core.events import (
+    OUTCOMES,
+    RunCompensated,
+    RunCompleted,
+    StepStarted,
+    StepSucceeded,
+    TimerFired,
+    UnwindStarted,
+)
 from outlast.core.machine import Machine
 from outlast.core.replay import Replay
 from outlast.engine.draft import Draft
@@ -67,6 +76,11 @@ def _has(*kinds: type) -> Callable[..., bool]:
 def _undoes(_: object, draft: Draft, *__: object) -> bool:
     """A draft that begins to undo a step."""
     return any(isinstance(event, StepStarted) and event.compensates for event in draft.events)
+
+
+def _goes_on(_: object, draft: Draft, *__: object) -> bool:
+    """A draft that ends a round."""
+    return any(isinstance(event, RunCompleted) and event.next for event in draft.events)
 
 
 def _sql(*beginnings: str) -> Callable[..., bool]:
@@ -199,6 +213,10 @@ POINTS: dict[str, Point] = {
     "child-reopened": Point(Draft, "reopen", behind=True, needs="family"),
     "undone-not-submitted": Point(HotRun, "submit", fits=_has(RunCompensated), needs="family"),
     "family-commit": Point(SqliteStore, "commit", behind=True, fits=_carries(events=True), needs="family"),
+    # Rounds: runs that end by going on as a fresh one.
+    "round-not-submitted": Point(HotRun, "submit", fits=_goes_on, needs="rounds"),
+    "mail-moved": Point(outlast.stores.sqlite.effects, "move_mail", behind=True, needs="rounds"),
+    "rounds-commit": Point(SqliteStore, "commit", behind=True, fits=_carries(events=True), needs="rounds"),
     # The file itself.
     "migrating": Point(outlast.stores.sqlite.migrate, "migrate", behind=True),
     "checkpointed": Point(_Connection, "execute", behind=True, fits=_sql("pragma wal_checkpoint"), needs="log"),

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+import outlast.stores.postgres.effects
 import outlast.stores.postgres.workers
+import outlast.stores.sqlite.effects
 import outlast.stores.sqlite.workers
 from outlast.stores.postgres import PostgresStore
 from outlast.stores.postgres.link import Link
@@ -26,7 +28,11 @@ _REQUESTS = {
     "in-transaction-begun": Point(Link, "_ask", behind=True, fits=_sql("begin")),
     "transaction-done": Point(Link, "_ask", behind=True, fits=_sql("commit")),
 }
-_SAME = {SqliteStore: PostgresStore, outlast.stores.sqlite.workers: outlast.stores.postgres.workers}
+_SAME = {
+    SqliteStore: PostgresStore,
+    outlast.stores.sqlite.workers: outlast.stores.postgres.workers,
+    outlast.stores.sqlite.effects: outlast.stores.postgres.effects,
+}
 _OF_A_FILE = {"migrating", "checkpointed"}
 
 ON_POSTGRES: dict[str, Point] = {

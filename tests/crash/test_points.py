@@ -25,11 +25,13 @@ pytestmark = [pytest.mark.process, pytest.mark.timeout(120)]
 STARTS = [(workflow, arguments, f"r{number}") for number, (workflow, arguments) in enumerate(MIX)]
 AGES = 1e6
 """Seconds. A lease that no jump of the clock ends."""
+ROUNDS = [("rounds", [3], "f"), ("hearing", [4], "s")]
 FAMILY = [("family", [1], "f"), ("saga", [], "s")]
 LATER = {
     "child-heard-of": (2,),
     "child-reopened": (2,),
     "family-commit": (5, 9),
+    "rounds-commit": (5,),
     "undoing-not-submitted": (3,),
     "parent-not-told": (4,),
     "told-and-not-acted": (2, 5),
@@ -74,6 +76,8 @@ async def _spawn_to_die(world: World, app: Outlast, point: str) -> Proc:
         settings |= {"starts": STARTS, "concurrency": 1}
     elif needs == "family":
         settings["starts"] = FAMILY
+    elif needs == "rounds":
+        settings["starts"] = ROUNDS
     elif needs == "log":
         settings |= {"starts": STARTS, "small_log": True}
     else:
@@ -134,6 +138,7 @@ QUICK = {
     "mail-read",
     "parent-not-told",
     "undone-not-submitted",
+    "rounds-commit",
 }
 """Points at the store, which are tried on PostgreSQL too each time; the others there are for long tests."""
 

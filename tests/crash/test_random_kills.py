@@ -21,6 +21,7 @@ MIX: list[Start] = [
     ("chain", [60]),
     ("fan", [16]),
     ("plainly", [8]),
+    ("rounds", [6]),
     ("retrying", [8]),
     ("sleepy", [0.6]),
     ("guarded", [0.5]),

@@ -20,10 +20,11 @@ from outlast.app import Outlast
 from outlast.core.events import decode_events
 from outlast.stores.store import RunRow
 from tests.crash.checker import Problem, check_store
-from tests.crash.flows import accepted_outputs, flows, make_app
+from tests.crash.flows import flows, make_app
 from tests.crash.homes import make_home
 from tests.crash.ledger import AppendFile, Ledger, Mark
 from tests.crash.nursery import Request
+from tests.crash.outputs import accepted_outputs
 from tests.crash.worker_main import Settings
 
 __all__ = ["Nursery", "Proc", "World"]

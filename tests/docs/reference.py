@@ -67,6 +67,7 @@ CLASSES: dict[str, tuple[str, ...]] = {
             "call",
             "map",
             "start",
+            "continue_as_new",
             "keep",
             "compensate",
             "sleep",

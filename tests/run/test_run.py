@@ -150,7 +150,7 @@ def test_status_has_these_fields():
     assert RunInfo.__struct_fields__ == (
         "uid", "id", "workflow", "version", "status", "waiting_on", "started_at", "finished_at", "planned_steps",
         "deterministic", "steps", "state", "output", "error", "input", "user", "attributes", "queue", "priority",
-        "parent", "forked_from", "trace", "created_at", "due_at", "waits",
+        "parent", "forked_from", "continued_from", "continued_as", "trace", "created_at", "due_at", "waits",
     )  # fmt: skip
 
 

@@ -138,7 +138,7 @@ _MOVING_KINDS = {
     Kind.ACCEPTED,
     Kind.EXPIRED,
 }
-_RUN_KINDS = {Kind.QUEUED, Kind.SUSPENDED, Kind.COMPLETED, Kind.FAILED, Kind.CANCELLED}
+_RUN_KINDS = {Kind.QUEUED, Kind.SUSPENDED, Kind.COMPLETED, Kind.CONTINUED, Kind.FAILED, Kind.CANCELLED}
 
 
 class LiveView:
@@ -179,7 +179,8 @@ class LiveView:
             self._sleeps.append(item.until)
         elif item.kind is Kind.SLEPT:
             self._sleeps = sorted(self._sleeps)[1:]
-        self._ended = item.at if item.kind in {Kind.COMPLETED, Kind.FAILED, Kind.CANCELLED} else None
+        is_end = item.kind in {Kind.COMPLETED, Kind.CONTINUED, Kind.FAILED, Kind.CANCELLED}
+        self._ended = item.at if is_end else None
 
     def _take_step(self, line: _Line, item: TimelineItem) -> None:
         if item.kind in _STEP_KINDS:

@@ -65,6 +65,8 @@ async def _show_run(output: Output, run: Run[Any]) -> None:
         [
             ("workflow", f"{info.workflow}, version {info.version}"),
             ("uid", info.uid),
+            ("continues", info.continued_from or ""),
+            ("goes on as", info.continued_as or ""),
             ("waiting on", info.waiting_on),
             ("started", f"{show_instant(info.started_at)} ({ago(info.started_at, now)})" if info.started_at else ""),
             ("ended", f"{show_instant(info.finished_at)} ({ago(info.finished_at, now)})" if info.finished_at else ""),
@@ -74,7 +76,7 @@ async def _show_run(output: Output, run: Run[Any]) -> None:
     _show_waits(output, info, now)
     _show_attempts(output, info, attempts)
     _show_state(output, info.state)
-    if info.status is RunStatus.COMPLETED:
+    if info.status is RunStatus.COMPLETED and info.continued_as is None:
         output.say(f"\nOutput\n{show_value(info.output)}")
     elif info.status is RunStatus.SUSPENDED:
         _show_suspension(output, info, await run.timeline())

@@ -87,7 +87,11 @@ async def _watch(watch: Watch, stopping: Stopping, worker: Worker) -> ExitCode:
             run = await watch.begin()
             stopping.is_opening = False
             await _tell_holder(watch, run, worker)
-            await watcher.follow(run, make_view(watch.output, f"{run.workflow}  {run.id}"))
+            following: Run[Any] | None = run
+            while following is not None:
+                run = following
+                await watcher.follow(run, make_view(watch.output, f"{run.workflow}  {run.id}"))
+                following = await _find_next_round(watch.app, run)
     except TimeoutError:
         if not limit.expired():
             raise
@@ -106,6 +110,11 @@ async def _watch(watch: Watch, stopping: Stopping, worker: Worker) -> ExitCode:
     code = _tell_end(watch, await run.status(), end, watcher.suspension)
     await _leave(watch, worker, watch.grace if end is not _End.ENDED else OTHERS_GRACE)
     return code
+
+
+async def _find_next_round(app: Outlast, run: Run[Any]) -> Run[Any] | None:
+    """The run as it went on, if it did (`ctx.continue_as_new`)."""
+    return None if (await run.status()).continued_as is None else await app.get_run(run.id)
 
 
 async def _tell_holder(watch: Watch, run: Run[Any], worker: Worker) -> None:

@@ -140,6 +140,12 @@ class RunStarted(EventShape, frozen=True):
     """uid of the run whose journal it began with a copy of."""
     forked_at: str = ""
     """Key of the step before which that copy ends."""
+    continues: str = ""
+    """uid of the round before this one (`core.lineage.rounds`)."""
+    origin: str = ""
+    """uid of the first round, when this is a later one."""
+    known: tuple[str, ...] = ()
+    """Ids of messages that an earlier round has heard."""
 
 
 # --- stimuli ----------------------------------------------------------------------------------------------------------
@@ -207,6 +213,8 @@ class PatchApplied(EventShape, frozen=True):
 
 class RunCompleted(EventShape, frozen=True):
     output: msgspec.Raw
+    next: str = ""
+    """uid of the round as which it goes on; there is no output then."""
 
 
 class RunFailed(EventShape, frozen=True):

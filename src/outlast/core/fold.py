@@ -260,7 +260,7 @@ class Fold:
             self.view.status, self.view.suspension = status, None
 
     def _take_completed(self, event: RunCompleted) -> None:
-        self.view.output = event.output
+        self.view.output, self.view.next = None if event.next else event.output, event.next
         self._end(RunStatus.COMPLETED)
 
     def _take_failed(self, event: RunFailed) -> None:

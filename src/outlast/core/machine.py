@@ -16,6 +16,7 @@ import msgspec
 
 from outlast.core.calls import find_failed_steps
 from outlast.core.events import (
+    NOTHING,
     CancelRequested,
     Command,
     DecisionMade,
@@ -39,6 +40,7 @@ from outlast.core.events import (
     TimerFired,
     WaitStarted,
 )
+from outlast.core.lineage.rounds import GoesOn, find_goes_on, next_uid
 from outlast.core.loop import BodyTask, BodyTimer
 from outlast.core.reopening import Reopening
 from outlast.core.requests import Requests
@@ -47,6 +49,7 @@ from outlast.errors import NonDeterminism
 
 if TYPE_CHECKING:
     from outlast.core.events import UnwindStarted
+    from outlast.core.lineage.rounds import Heard
 
 __all__ = ["Body", "Machine", "Unwinder", "describe"]
 
@@ -60,7 +63,8 @@ class Machine(Requests):
     """The body of one run, hot. See the module's docstring."""
 
     __slots__ = (
-        "_body", "_describe_error", "_root", "_stimulus", "_unwinder", "_unwinding", "is_settling", "outcome",
+        "_body", "_describe_error", "_root", "_stimulus", "_unwinder", "_unwinding", "goes_on", "is_settling",
+        "outcome",
     )  # fmt: skip
 
     def __init__(
@@ -77,6 +81,8 @@ class Machine(Requests):
         self.outcome: RunOutcome | None = None
         self.is_settling = False
         """The body is over, and what it gave up is waited for, since something is to be undone then."""
+        self.goes_on: GoesOn | None = None
+        """With the outcome: what the next round is to begin with."""
         self._body = body
         self._unwinder = unwinder
         self._unwinding: UnwindStarted | None = None
@@ -139,6 +145,10 @@ class Machine(Requests):
         """The body's earliest timer."""
         return self.loop.next_timer()
 
+    def list_left(self) -> list[Heard]:
+        """What came from outside and the body, which goes on as a next round, has not taken."""
+        return [] if self._waits is None else [*self._waits.list_left()]
+
     @property
     def is_stuck(self) -> bool:
         """Nothing can ever move this body again: it waits for no step, nobody and no timer, and is not done."""
@@ -196,6 +206,8 @@ class Machine(Requests):
         first = self.cancel_reason is None
         self.cancel_reason = event.reason if first else f"{self.cancel_reason}; {event.reason}"
         if self._decided is not None and not (event.force and self._unwinding is None):
+            if self.goes_on is not None:  # the run has not ended, only this round of it
+                self.goes_on, self._decided = None, RunCancelled(self.cancel_reason)
             return  # its end is decided, and the clean-up of what is left goes on
         if event.force:
             self._drop_body(RunCancelled(self.cancel_reason))
@@ -220,7 +232,7 @@ class Machine(Requests):
 
     def _drop_body(self, outcome: RunOutcome) -> None:
         """The body gets no say, or is not to be trusted. What it did is undone all the same."""
-        self._decided = outcome
+        self._decided, self.goes_on = outcome, None
         for pending in list(self.pending.values()):
             self.give_up(pending)
         if self._waits is not None:
@@ -309,6 +321,12 @@ class Machine(Requests):
             raise error  # of the process, not of the run: whoever takes the run over may have more
         if error is None:
             return RunCancelled(reason) if cancelled else RunCompleted(msgspec.Raw(root.result()))
+        goes_on = find_goes_on(error)
+        if goes_on is not None:
+            if cancelled:
+                return RunCancelled(reason)
+            self.goes_on = goes_on
+            return RunCompleted(NOTHING, next_uid(self.started.uid))
         steps = tuple(find_failed_steps(error))
         record = self._describe_error(error)
         traceback.clear_frames(error.__traceback__)

@@ -114,6 +114,8 @@ class Kind(enum.StrEnum):
     """It goes on with this version's code, or, where `detail` is "plan", with its stored plan."""
     REOPENED = "reopened"
     COMPLETED = "completed"
+    CONTINUED = "continued"
+    """It goes on as a next round, whose uid is `name`."""
     CHILD_CANCELLED = "child_cancelled"
     """The step's child was asked to stop."""
     CHILD_SIGNALLED = "child_signalled"
@@ -282,7 +284,9 @@ _TELLERS: dict[type, Callable[[Any], tuple[Kind, dict[str, Any]]]] = {
     ),
     RunResumed: lambda event: (Kind.RESUMED, {"name": event.code}),
     RunReopened: lambda event: (Kind.REOPENED, {"name": event.kind}),
-    RunCompleted: lambda event: (Kind.COMPLETED, {"value": event.output}),
+    RunCompleted: lambda event: (
+        (Kind.CONTINUED, {"name": event.next}) if event.next else (Kind.COMPLETED, {"value": event.output})
+    ),
     RunFailed: lambda event: (Kind.FAILED, {"error": event.error}),
     RunCancelled: lambda event: (Kind.CANCELLED, {"name": event.reason, "error": event.error}),
     RunCompensated: lambda event: (Kind.COMPENSATED, {"name": event.reason, "error": event.error}),

@@ -95,6 +95,8 @@ class RunView(msgspec.Struct):
     cancel_reason: str | None = None
     """As soon as a cancel has reached the run."""
     output: msgspec.Raw | None = None
+    next: str = ""
+    """uid of the round as which it goes on."""
     error: ErrorRecord | None = None
     failed_steps: tuple[str, ...] = ()
     """Keys of the steps that the run's failure came from."""

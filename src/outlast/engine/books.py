@@ -20,6 +20,7 @@ from outlast.core.events import (
     GateOpened,
     RunReopened,
     RunResumed,
+    RunStarted,
     RunSuspended,
     SignalReceived,
     SleepCancelled,
@@ -29,6 +30,7 @@ from outlast.core.events import (
     StepSucceeded,
     TimerFired,
     UnwindStarted,
+    is_command,
 )
 from outlast.core.instants import format_instant
 from outlast.core.lineage.children import find_answer_key
@@ -51,6 +53,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "cancel_at_deadline",
+    "find_cancel_of_unbegun",
     "is_gated",
     "is_too_late",
     "judge_open",
@@ -118,8 +121,18 @@ def cancel_at_deadline(run: HotRun) -> CancelRequested:
     deadline = run.alarm.deadline_us
     assert deadline is not None
     run.alarm.deadline_us = None
-    run.known.add(DEADLINE)
+    run.known[DEADLINE] = None
     return CancelRequested(run.now_us(), DEADLINE, f"its deadline passed, {format_instant(deadline)}")
+
+
+def find_cancel_of_unbegun(run: HotRun, raw: Sequence[Event]) -> CancelRequested | None:
+    """What cancels a run whose body need not begin for that: its deadline has passed; or it is the next round of a run
+    that was cancelled, and might go on as another before it hears of it."""
+    if len(raw) == 1 and is_too_late(run):
+        return cancel_at_deadline(run)
+    if run.started is None or not run.started.continues or any(map(is_command, raw)):
+        return None
+    return next((event for event in (*raw, *run.queue) if isinstance(event, CancelRequested)), None)
 
 
 def is_gated(run: HotRun) -> bool:
@@ -144,7 +157,9 @@ def _note_ends(raw: Sequence[Event], run: HotRun) -> None:
     """What no reopening takes back: messages on record, suspensions, ends."""
     for event in raw:
         if type(event) in MESSAGES and (message := getattr(event, "message", "")):
-            run.known.add(message)
+            run.known[message] = None
+        elif type(event) is RunStarted:
+            run.known.update(dict.fromkeys(event.known))
         if type(event) is RunSuspended:
             run.suspended, run.suspended_on = event.code, suspension_text(event.code, event.detail)
             run.missing_function = event.detail if event.code == "FUNCTION_NOT_FOUND" else ""

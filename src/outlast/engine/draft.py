@@ -42,6 +42,7 @@ from outlast.engine.books import is_gated
 from outlast.engine.mail import CANCEL, cancel_payload
 from outlast.engine.messages import children
 from outlast.engine.messages.ended import look_for_ended_children
+from outlast.engine.messages.rounds import start_round
 from outlast.engine.messages.waits import WaitChanges
 from outlast.engine.tasks.wire import new_task, queue_of
 from outlast.stores.store import Effects, NewRun, NewTask, Progress, Release, RowChange, Send
@@ -122,6 +123,8 @@ class Draft:
                 self.note_wait(run, command)
             elif type(command) is RunCompleted:
                 self.is_undoable = bool(machine.undoables)
+                if command.next:
+                    self.children.append(start_round(run, machine, command.next))
             self.events.append(command)
 
     def _place(self, run: HotRun, machine: Machine, command: StepStarted) -> StepStarted:
@@ -267,7 +270,8 @@ class Draft:
         row = self._row(run)
         if row is None and self.new is None and not (run.consumed or self.is_loud):
             return None
-        if self.end is not None and run.started is not None and run.started.parent:
+        goes_on = isinstance(self.end, RunCompleted) and self.end.next
+        if self.end is not None and not goes_on and run.started is not None and run.started.parent:
             self._tell(children.tell_parent(run, self.end, undoable=self.is_undoable))
         consumed = tuple(run.consumed)
         run.consumed.clear()

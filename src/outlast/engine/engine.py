@@ -20,6 +20,7 @@ import msgspec
 from outlast.core.events import (
     OUTCOMES,
     Event,
+    RunCompleted,
     RunOutcome,
     RunReopened,
     encode_events,
@@ -180,21 +181,37 @@ class Engine:
         return row
 
     async def wait_outcome(self, uid: str, timeout_s: float | None) -> RunOutcome:
-        """The event that ended the run: at once when it ends in this process, else by hints and polling.
-
-        Raises TimeoutError, and RunNotFound."""
+        """The event that ended the run, in its last round: at once when it ends in this process, else by hints and
+        polling. Raises TimeoutError, and RunNotFound."""
         async with asyncio.timeout(timeout_s):
-            with self.changes.watching(uid, only_end=True) as watch:
-                while True:
-                    if watch.end is not None:
-                        return watch.end
+            while True:
+                end = await self._wait_round(uid)
+                if not isinstance(end, RunCompleted) or not end.next:
+                    return end
+                uid = await self.find_last(uid) or end.next
+
+    async def find_last(self, uid: str) -> str | None:
+        """uid of the last round, as far as is known now, of the run that this is a round of; None: it is not there.
+
+        It may go on at any time; what is sent to any round reaches the last."""
+        row = await self.store.find_uid(uid)
+        if row is None or row.next is None:
+            return None if row is None else uid
+        first = row if row.origin is None else await self.store.find_uid(row.origin)
+        return row.next if first is None else first.next
+
+    async def _wait_round(self, uid: str) -> RunOutcome:
+        with self.changes.watching(uid, only_end=True) as watch:
+            while True:
+                if watch.end is not None:
+                    return watch.end
+                is_hot = self._is_hot(uid)
+                if not is_hot:
+                    row = await self.get_row(uid)
+                    if not row.live:
+                        return await self._read_outcome(uid)
                     is_hot = self._is_hot(uid)
-                    if not is_hot:
-                        row = await self.get_row(uid)
-                        if not row.live:
-                            return await self._read_outcome(uid)
-                        is_hot = self._is_hot(uid)
-                    await watch.wait(is_hot=is_hot)
+                await watch.wait(is_hot=is_hot)
 
     def _is_hot(self, uid: str) -> bool:
         """Whether this process moves the run itself, and so hears of its end without asking."""

@@ -85,8 +85,8 @@ class HotRun:
         """Mail as of the last look into the inbox."""
         self.consumed: list[int] = []
         """Messages the next entry takes out of the inbox."""
-        self.known: set[str] = set()
-        """Ids of messages that are events, or are about to be."""
+        self.known: dict[str, None] = {}
+        """Ids of messages that are events, or are about to be, in their order."""
         self.suspended = ""
         """Code; the body is not moved, outcomes are still recorded."""
         self.suspended_on = ""

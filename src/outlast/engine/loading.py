@@ -192,9 +192,10 @@ class Loader:
             if not await self._note_takeover(run):
                 return
         mail.take_mail(run, inbox, read_at, advance=False)
-        if len(raw) == 1 and books.is_too_late(run):
+        cancel = books.find_cancel_of_unbegun(run, raw)
+        if cancel is not None:
             run.queue.clear()
-            self._end_unbegun(run, draft, books.cancel_at_deadline(run))
+            self._end_unbegun(run, draft, cancel, is_on_record=cancel in raw)
             return
         await self._move_on(run, events, draft, find_version(raw), unreadable, is_reload=is_reload)
         run.replay_us = boottime_us() - began
@@ -240,9 +241,9 @@ class Loader:
             run.is_loading, run.seen = False, inbox.mail  # what came stays in the inbox until then
             run.release(due_us, RowChange(waiting_on=""))
 
-    def _end_unbegun(self, run: HotRun, draft: Draft, cancel: CancelRequested) -> None:
+    def _end_unbegun(self, run: HotRun, draft: Draft, cancel: CancelRequested, *, is_on_record: bool = False) -> None:
         """Cancelled before its body began, which has nothing to clean up."""
-        draft.events += [cancel, RunCancelled(cancel.reason)]
+        draft.events += [RunCancelled(cancel.reason)] if is_on_record else [cancel, RunCancelled(cancel.reason)]
         self._go_on(run, draft, [])
 
     async def _read(self, run: HotRun) -> tuple[list[Event], list[PayloadUnreadable]]:

@@ -119,7 +119,7 @@ def _take(run: HotRun, message: Message) -> None:
         return  # for a newer release: it stays in the inbox
     run.consumed.append(message.no)
     if message.id not in run.known:
-        run.known.add(message.id)
+        run.known[message.id] = None
         read = _READERS.get(message.kind)
         if read is not None:
             run.queue.append(read(run, message))

@@ -138,6 +138,9 @@ class Starter:
             root="",
             forked_from=old.uid,
             forked_at=at,
+            continues="",
+            origin="",
+            known=(),
             deadline=None if old.deadline is None else now + old.deadline - max(old.at, old.due),
         )
         new = NewRun(
@@ -234,13 +237,14 @@ class Starter:
         Raises RunExists, RunConflict, and PayloadUnreadable where the two inputs cannot be compared."""
         if start.on_conflict == "raise":
             raise RunExists(row.id, row.status)
-        entries = await self._engine.store.read_journal(row.uid, limit=1)
+        first_round = row.origin or row.uid  # it was started with that one's input
+        entries = await self._engine.store.read_journal(first_round, limit=1)
         if row.workflow != started.workflow:
             raise RunConflict(row.id, f"workflow: {row.workflow!r}, not {started.workflow!r}")
         if start.on_conflict == "restart" and not row.live:
             return False
         decode = self._engine.payloads.decode_events
-        first = decode(row.uid, entries[0].events)[0] if entries else None
+        first = decode(first_round, entries[0].events)[0] if entries else None
         if isinstance(first, RunStarted) and not _same_json(bytes(first.input), bytes(started.input)):
             raise RunConflict(row.id, "input")
         if start.on_conflict == "restart":

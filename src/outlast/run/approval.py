@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from outlast.core.durations import format_duration
-from outlast.core.events import OUTCOMES, DecisionJudged, DecisionMade, Event, RunStarted
+from outlast.core.events import OUTCOMES, DecisionJudged, DecisionMade, Event, RunCompleted, RunStarted
 from outlast.core.instants import to_datetime
 from outlast.core.keys import decision_id
 from outlast.core.waits.approval import Decided, User
@@ -53,6 +53,8 @@ class Attempt:
         self._made: DecisionMade | None = None
         self._judged: DecisionJudged | None = None
         self._has_ended = False
+        self._next = ""
+        """The round as which the run went on, if it did."""
 
     async def decide(self, key: str | None, timeout_us: int) -> Decided[Any]:
         """Send it, and wait until it is judged. With a `key`, whoever asks again asks about the same attempt."""
@@ -61,7 +63,7 @@ class Attempt:
         standing = await self._stand()
         self._key = standing.find_key(self._reason)
         self._message = (
-            new_uid(self._engine.clock.now_us()) if key is None else decision_id(self._uid, self._reason, key)
+            new_uid(self._engine.clock.now_us()) if key is None else decision_id(self._origin, self._reason, key)
         )
         self._look(self._events)
         if self._judged is None:
@@ -70,6 +72,9 @@ class Attempt:
             if refusal is not None and not self._has_ended:
                 raise self._error(refusal)
             await self._follow(timeout_us)
+            while not self._is_judged and self._next:
+                await self._go_on(self._next)
+                await self._follow(timeout_us)
         return await self._answer()
 
     async def _stand(self) -> Standing:
@@ -84,9 +89,27 @@ class Attempt:
         sent = await self._engine.send(self._uid, DECISION_MESSAGE, encoded, message_id=self._message)
         if sent.verdict == "missing":
             raise RunNotFound(self._id)
+        if sent.uid is not None and sent.uid != self._uid:
+            await self._go_on(sent.uid)
         if sent.verdict == "ended":
             self._has_ended = True
             self._look(await self._read())  # it may have been judged just before
+
+    async def _go_on(self, uid: str) -> None:
+        """The run went on as this round, which has what is not judged yet (`ctx.continue_as_new`)."""
+        self._uid, self._next, self._position, self._has_ended = uid, "", -1, False
+        self._events.clear()
+        self._look(await self._read())
+
+    @property
+    def _is_judged(self) -> bool:
+        return self._judged is not None
+
+    @property
+    def _origin(self) -> str:
+        """uid of the run's first round: what it goes by in all of them."""
+        started = self._events[0]
+        return (started.origin if isinstance(started, RunStarted) else "") or self._uid
 
     async def _follow(self, timeout_us: int) -> None:
         """Until the run has judged it, or has ended."""
@@ -128,6 +151,7 @@ class Attempt:
             elif isinstance(event, DecisionJudged) and event.message == self._message and self._judged is None:
                 self._judged = event
             self._has_ended = type(event) in OUTCOMES
+            self._next = event.next if isinstance(event, RunCompleted) else ""
 
     async def _answer(self) -> Decided[Any]:
         judged, made = self._judged, self._made

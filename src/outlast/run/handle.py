@@ -1,8 +1,11 @@
 """`Run`: one run, from outside. Layer: run.
 
 A handle holds a name, not a state: every call asks the store, so it may be made, kept and used in any process. It stays
-with its run (`uid`) when the id is given to another by `on_conflict="restart"`.
+with its run (`uid`) when the id is given to another by `on_conflict="restart"`. Of a run that went on as a next round
+(`ctx.continue_as_new`) it tells the round that it was got for; what it sends, and `result()`, are about the last.
 """
+
+# ruff: noqa: SLF001 - the handles of a run's rounds reach into each other
 
 from __future__ import annotations
 
@@ -80,8 +83,9 @@ class Run(Generic[R]):
     async def result(self, timeout: Duration | None = None) -> R:
         """The output, as the workflow's annotation says; plain JSON where this process does not know the workflow.
 
-        Waits for the end, also while the run is suspended. Raises RunFailed, whose `error` and `__cause__` is what the
-        body raised; RunCancelled; RunNotFound; TimeoutError after `timeout`, and the run goes on.
+        Waits for the end of its last round, also while the run is suspended. Raises RunFailed, whose `error` and
+        `__cause__` is what the body raised; RunCancelled; RunNotFound; TimeoutError after `timeout`, and the run goes
+        on.
         """
         timeout_us = None if timeout is None else parse_duration(timeout)
         try:
@@ -174,14 +178,17 @@ class Run(Generic[R]):
         """
         if reason is not None:
             check_name("reason", reason)
-        view = await self._tell(fold)
-        if view.is_ended:
+        last = await self._last_round()
+        view = await last._tell(fold)
+        if view.is_ended and not view.next:
             raise RunEnded(self.id, str(view.status))
         payload = choose_gate(view, reason)
-        if payload is None:
+        if payload is None and not view.next:
             raise WaitNotFound(self.id, reason or "", name_gates(view))
-        if not await self._send(RESUME_MESSAGE, msgspec.json.encode(payload)):
-            raise RunEnded(self.id, (await self._row()).status)
+        if payload is None or not await last._send(RESUME_MESSAGE, msgspec.json.encode(payload)):
+            if (await last._row()).next is None:
+                raise RunEnded(self.id, (await last._row()).status)
+            await last.resume(reason)  # it went on meanwhile, and what is open now is another thing
 
     async def signal(self, name: str, value: object = None, *, key: str | None = None) -> None:
         """Send it a signal, which the body gets from `ctx.wait_for(name)`, now or when it comes to that.
@@ -190,7 +197,9 @@ class Run(Generic[R]):
         often it is sent. Raises InvalidName, NotEncodable or ValueTooLarge; RunEnded; InboxFull.
         """
         payload = SignalPayload(check_name("signal", name), msgspec.Raw(encode(value, f"the signal {name!r}")))
-        message = None if key is None else signal_id(self.uid, name, check_name("signal key", key))
+        message = None
+        if key is not None:  # the same in all rounds, or one that was heard would be heard again
+            message = signal_id((await self._row()).origin or self.uid, name, check_name("signal key", key))
         if not await self._send(SIGNAL_MESSAGE, msgspec.json.encode(payload), message):
             raise RunEnded(self.id, (await self._row()).status)
 
@@ -211,7 +220,7 @@ class Run(Generic[R]):
         if key is not None:
             check_name("decision key", key)
         encoded = encode(value, f"the decision on {reason!r}")
-        attempt = Attempt(self._reach(), self.uid, self.id, reason, encoded, by)
+        attempt = Attempt(self._reach(), (await self._last_round()).uid, self.id, reason, encoded, by)
         return await attempt.decide(key, parse_duration(timeout))
 
     async def retry(self) -> None:
@@ -219,7 +228,7 @@ class Run(Generic[R]):
 
         Returns once that is stored; `result()` then waits for the new end. Raises RunNotFailed.
         """
-        await self._reach().retry(await self._row())
+        await self._reach().retry(await (await self._last_round())._row())
 
     async def fork(self, *, at: str, results: Mapping[str, object] | None = None, id: str | None = None) -> Run[R]:
         """A new run that begins with a copy of this one's journal before the step with the key `at`, and goes on with
@@ -237,9 +246,16 @@ class Run(Generic[R]):
     async def delete(self) -> None:
         """Delete an ended run, with its journal and all else that is its own. Raises RunNotEnded."""
         if not await self._reach().store.delete_run(self.uid):
-            raise RunNotEnded(self.id, (await self._row()).status)
+            raise RunNotEnded(self.id, (await (await self._last_round())._row()).status)
 
     # --- asking -------------------------------------------------------------------------------------------------------
+
+    async def _last_round(self) -> Run[R]:
+        """The run as it stands, if it went on since (`ctx.continue_as_new`)."""
+        uid = await self._reach().find_last(self.uid)
+        if uid is None or uid == self.uid:
+            return self
+        return Run(self._reach, uid, self.id, self.workflow, self._known)
 
     async def _row(self) -> RunRow:
         row = await self._reach().store.find_uid(self.uid)

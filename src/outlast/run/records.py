@@ -89,6 +89,10 @@ class RunInfo(msgspec.Struct, frozen=True):
     """uid of the run that started it."""
     forked_from: str | None = None
     """uid of the run whose journal it began with a copy of."""
+    continued_from: str | None = None
+    """uid of the round before this one (`ctx.continue_as_new`)."""
+    continued_as: str | None = None
+    """uid of the round that followed."""
     trace: str = ""
     created_at: datetime | None = None
     due_at: datetime | None = None

@@ -58,7 +58,7 @@ def _iter_texts(uid: str, effects: Effects) -> Iterator[str | None]:
     yield uid
     if effects.start is not None:
         new = effects.start
-        yield from (new.id, new.workflow, new.version, new.queue, new.parent, new.root, new.user, new.trace)
+        yield from (new.id, new.workflow, new.version, new.queue, new.parent, new.root, new.origin, new.user, new.trace)
     for send in effects.sends:
         yield from (send.to, send.message.id, send.message.kind)
     for child in effects.children:

@@ -12,9 +12,9 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
 from outlast.stores.progress import Send
-from outlast.stores.records import REOPENING, Sent
+from outlast.stores.records import REOPENING, STAYING, Sent
 
-__all__ = ["Delivery", "Recipient", "plan_delivery"]
+__all__ = ["Delivery", "Recipient", "plan_delivery", "redirect"]
 
 
 class Recipient(NamedTuple):
@@ -35,6 +35,12 @@ class Delivery(NamedTuple):
     """uid, number, id, kind and payload."""
     raised: list[tuple[str, int, bool]]
     """For each recipient: how many messages it gets, and whether they make it live again."""
+
+
+def redirect(sends: Sequence[Send], last: Mapping[str, str]) -> list[Send]:
+    """The sends as they are to go: to the last round of a run, where the round that is named went on. `last` is that
+    round, by the uids of those before."""
+    return [each if each.message.kind in STAYING else Send(last.get(each.to, each.to), each.message) for each in sends]
 
 
 def plan_delivery(

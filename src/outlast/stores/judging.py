@@ -91,10 +91,11 @@ class Judge:
         given: dict[str, str] = {}
         for uid, new in starts:
             holder, live = self._holders.get(new.id, (None, False))
-            if holder is not None and (holder != new.replaces or live):
+            if holder is not None and holder != new.continues and (holder != new.replaces or live):
                 return Outcome(Verdict.TAKEN, holder)
-            if given.setdefault(new.id, uid) != uid:
+            if given.get(new.id, uid) not in {uid, new.continues}:
                 return Outcome(Verdict.TAKEN, given[new.id])
+            given[new.id] = uid
         for uid, new in starts:
             self._holders[new.id] = (uid, True)
             self.known.add(uid)

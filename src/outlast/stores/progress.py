@@ -52,6 +52,12 @@ class NewRun(msgspec.Struct, frozen=True, gc=False):
     attributes: bytes = b"{}"
     """A JSON object."""
     trace: str = ""
+    origin: str | None = None
+    """uid of the first round, for a later one; see `continues`."""
+    continues: str | None = None
+    """uid of the round that ends in the entry which starts this one (`ctx.continue_as_new`). This one gets its id, its
+    queue and its mail: the number of the last message, and all that is unread, but for the kinds in `STAYING`. From
+    then on what is sent to any round before reaches this one, but for those kinds."""
     replaces: str | None = None
     """uid of the ended run that holds the id now and gives it up (`on_conflict="restart"`); else the id must be free.
     The old run keeps its uid, its history and its `id` as text, but `find_run` finds the new one."""
@@ -139,9 +145,9 @@ class RowChange(msgspec.Struct, frozen=True, gc=False):
 class Effects(msgspec.Struct, frozen=True, gc=False):
     """What a commit does beside its entry. All of it, with the entry, or none of it.
 
-    As if in this order: start, consumed, children, sends, stops, tasks, waits_closed, waits_opened, row. So a
-    child can be sent to in the entry that starts it, a stop does not hit the tasks of the unwind that comes with it, a
-    park sees what was sent, and an end sweeps all."""
+    As if in this order: start, consumed, children, sends, stops, tasks, waits_closed, waits_opened, what a next round
+    takes over (`NewRun.continues`), row. So a child can be sent to in the entry that starts it, a stop does not hit the
+    tasks of the unwind that comes with it, a park sees what was sent, and an end sweeps all that is left."""
 
     start: NewRun | None = None
     unowned: RunStatus | None = None
@@ -150,8 +156,8 @@ class Effects(msgspec.Struct, frozen=True, gc=False):
     """Numbers of inbox messages that became events, or were dropped as known."""
     sends: tuple[Send, ...] = ()
     children: tuple[Progress, ...] = ()
-    """Starts of child runs (`effects.start` set). A uid that exists already is skipped; an id that another run holds
-    makes this whole progress TAKEN."""
+    """Starts of child runs, and of the next round (`effects.start` set). A uid that exists already is skipped; an id
+    that another run holds makes this whole progress TAKEN."""
     tasks: tuple[NewTask, ...] = ()
     """A newer attempt takes the place of an older one of the same key."""
     stop_tasks: bool = False

@@ -19,6 +19,7 @@ __all__ = [
     "INBOX_LIMIT",
     "LOST_MESSAGE",
     "REOPENING",
+    "STAYING",
     "TASK_MESSAGE",
     "ClaimedRun",
     "ClaimedTask",
@@ -59,6 +60,10 @@ TASK_MESSAGE = "task"
 LOST_MESSAGE = "lost"
 """Kind of the message that says a task's attempt is lost, payload `null`. Its id is `key#attempt` too: one of the two
 comes."""
+
+STAYING = frozenset({"child", "resume", TASK_MESSAGE, LOST_MESSAGE})
+"""Kinds of message that answer what one round asked for, and not whoever comes to ask: they do not go on to the next
+(`NewRun.continues`)."""
 
 REOPENING = {"unwind": RunStatus.COMPLETED, "retry": RunStatus.FAILED, "revive": RunStatus.CANCELLED}
 """Kinds of message that an ended run of this status still takes: it is live and due again, and whoever claims it writes
@@ -135,6 +140,10 @@ class RunRow(msgspec.Struct, frozen=True):
     attributes: bytes
     trace: str
     error: bytes | None
+    origin: str | None = None
+    """uid of the first round, for a later one."""
+    next: str | None = None
+    """uid of the round that followed; of a first round, of the last one so far. None: none did."""
 
 
 class RunQuery(msgspec.Struct, frozen=True):

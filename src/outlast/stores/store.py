@@ -41,6 +41,7 @@ from outlast.stores.records import (
     INBOX_LIMIT,
     LOST_MESSAGE,
     REOPENING,
+    STAYING,
     TASK_MESSAGE,
     ClaimedRun,
     ClaimedTask,
@@ -75,6 +76,7 @@ __all__ = [
     "REFUSED",
     "REOPENING",
     "STALE",
+    "STAYING",
     "TASK_MESSAGE",
     "ClaimedRun",
     "ClaimedTask",
@@ -214,6 +216,8 @@ class Store(Protocol):
         """Put a message from outside into the inbox of the run with this *uid*, and make an unowned run due now.
         Any deploy may look at it then: its unfit list is emptied.
 
+        For a run that went on, it is put into the inbox of its last round, which `Sent.uid` names (`NewRun.continues`).
+
         Raises `InboxFull` past 10,000 unread messages.
         """
         ...
@@ -235,7 +239,8 @@ class Store(Protocol):
         ...
 
     async def delete_run(self, uid: str) -> bool:
-        """Delete an ended, unowned run and all that is its own; False: it or its root has not ended. Missing: True."""
+        """Delete an ended, unowned run and all that is its own; False: it or its root has not ended, or it is the first
+        round of a run that has not. Missing: True."""
         ...
 
     async def prune(self, statuses: Sequence[RunStatus], finished_before: int, limit: int = 500) -> int:

@@ -1,4 +1,6 @@
-"""What a body may do beyond its own steps: start children, and say what undoes what it did. Layer: authoring.
+"""What a body may do beyond its own steps: start children, go on as a next round, and say what undoes what it did.
+
+Layer: authoring.
 
 The base of `Context`. What always holds: it answers in its own body alone; elsewhere it raises NotInBody.
 """
@@ -6,12 +8,13 @@ The base of `Context`. What always holds: it answers in its own body alone; else
 from __future__ import annotations
 
 from collections.abc import Callable, Coroutine
-from typing import TYPE_CHECKING, Any, TypeVar, TypeVarTuple, Unpack, overload
+from typing import TYPE_CHECKING, Any, NoReturn, TypeVar, TypeVarTuple, Unpack, overload
 
 from outlast.authoring.runs.child import Child, ChildOptions, make_call, settle_child
 from outlast.authoring.runs.unwinding import Registered
 from outlast.authoring.step import Step
 from outlast.core.keys import check_name
+from outlast.core.lineage.rounds import GoesOn
 from outlast.core.loop import running_body_loop
 from outlast.errors import FunctionNotFound, InvalidDefinition, NotInBody
 
@@ -67,6 +70,23 @@ class Parent:
             raise InvalidDefinition(problem, "ctx.start()", "Declare it with @app.workflow.")
         settings = settle_child(settled, options, f"ctx.start({found.name!r})")
         return Child(machine, machine.call_step(make_call(found, settings, args, {})))
+
+    async def continue_as_new(self, *args: object) -> NoReturn:
+        """End this round of the run, and go on as the next, which begins with `args`: for a body that would loop for
+        ever, since its journal would grow for ever.
+
+        The next round has the id of this one, its user, attributes, trace, priority, queue, deadline and parent, what
+        people sent and no one took, a new `uid` and an empty journal; it begins with the code at hand. What this round
+        did stays done: it is not undone when a later one fails. Children that it left are cancelled, as at any end.
+        `result()` waits for the last round. Raises InvalidInput for what the workflow does not take, NotEncodable or
+        ValueTooLarge; and, for the engine, what no `except Exception` catches.
+        """
+        machine = self._inside("continue_as_new()")
+        workflow = self._registry.find_workflow(machine.started.workflow, "")
+        if workflow is None:
+            await machine.report_missing(machine.started.workflow)
+            raise FunctionNotFound(machine.started.workflow, "workflow")
+        raise GoesOn(workflow.encode_input(args, {}), workflow.version)
 
     # --- undoing ------------------------------------------------------------------------------------------------------
 

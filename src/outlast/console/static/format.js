@@ -2,7 +2,7 @@
 
 const GLYPHS = {
   queued: "◌", pending: "◌", running: "▶", started: "▶", retrying: "↻", suspended: "‖", sleeping: "☾", waiting: "‖", sleep: "☾", wait: "‖", milestone: "◆",
-  completed: "✓", succeeded: "✓", reused: "✓", failed: "✕", cancelled: "⊘", compensating: "↶", compensated: "⟲",
+  completed: "✓", continued: "↻", succeeded: "✓", reused: "✓", failed: "✕", cancelled: "⊘", compensating: "↶", compensated: "⟲",
   compensation_failed: "⚠", lost: "?", settled: "·", draft: "✎", active: "✓", declined: "⊘",
 };
 const TONES = {

@@ -165,11 +165,13 @@ function RunDetails({ run, story, isPast }) {
       ${Object.entries(run.attributes || {}).map(([key, value]) => html`<dt key=${key}>${key}</dt><dd>${String(value)}</dd>`)}
       ${run.parent && html`<dt>Parent</dt><dd><a href=${href("run", ["-"], { uid: run.parent })}>${run.parent.slice(0, 8)}…</a></dd>`}
       ${run.forked_from && html`<dt>Forked from</dt><dd><a href=${href("run", ["-"], { uid: run.forked_from })}>${run.forked_from.slice(0, 8)}…</a></dd>`}
+      ${run.continued_from && html`<dt>Continues</dt><dd><a href=${href("run", ["-"], { uid: run.continued_from })}>${run.continued_from.slice(0, 8)}…</a></dd>`}
+      ${run.continued_as && html`<dt>Goes on as</dt><dd><a href=${href("run", ["-"], { uid: run.continued_as })}>${run.continued_as.slice(0, 8)}…</a></dd>`}
       <dt>uid</dt><dd><${Copy} text=${run.uid} /></dd>
       <dt>Trace</dt><dd><${Copy} text=${run.trace} /></dd></dl>
     <${Failure} error=${story.error || (isPast ? null : run.error)} />
     <${Box} title="Input" of=${run.input} />
-    ${story.output !== undefined && story.status === "completed" && html`<${Box} title="Output" of=${story.output} />`}
+    ${story.output !== undefined && story.status === "completed" && !run.continued_as && html`<${Box} title="Output" of=${story.output} />`}
     ${Object.keys(run.state || {}).length > 0 && html`<${Box} title="State" of=${run.state} />`}
     ${children?.runs.length > 0 && html`<section class="box"><header><h4>Children</h4></header>
       ${children.runs.map((child) => html`<div class="line" key=${child.uid}><${Status} of=${child.status} small /> <${RunLink} run=${child} />

@@ -3,7 +3,7 @@
 import { localTime, ms } from "./format.js";
 
 const WAIT = { waiting: 1, wait_cancelled: 1, expired: 1, taken: 1, accepted: 1, opened: 1 };
-const END = { completed: "completed", compensated: "compensated", compensation_failed: "compensation_failed" };
+const END = { completed: "completed", continued: "completed", compensated: "compensated", compensation_failed: "compensation_failed" };
 
 /** Steps and status after the items up to number `until` (all of them, if null). */
 export function storyOf(items, until = null) {

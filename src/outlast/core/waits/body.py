@@ -182,6 +182,11 @@ class Waits:
                 self._kept_gates.add(stimulus.key)
             self.feed(stimulus)
 
+    def list_left(self) -> list[SignalReceived | DecisionMade]:
+        """What nobody has taken: signals, by name in their order, and decisions."""
+        signals = [signal for box in self._mailbox.values() for signal in box]
+        return sorted([*signals, *self._early], key=lambda left: left.at)
+
     def clear(self) -> None:
         """The body is dropped. No cycle is left that leads back to its machine."""
         self._emit, self._loop = _ignore, _no_loop

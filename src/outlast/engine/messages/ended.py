@@ -32,7 +32,7 @@ def look_for_ended_children(run: HotRun) -> None:
 
 async def _look(run: HotRun) -> None:
     for key in [key for key, step in run.steps.items() if step.kind == "child" and step.is_begun]:
-        row = await run.home.store.find_uid(child_uid(run.uid, key))
+        row = await _find_last(run, child_uid(run.uid, key))
         if row is None or row.live or row.status in {RunStatus.FAILED, RunStatus.CANCELLED}:
             continue  # it will tell; or it has ended since, and its message is under way
         events = await _read(run, row)
@@ -41,6 +41,14 @@ async def _look(run: HotRun) -> None:
             ends = [event for event in events if type(event) in OUTCOMES]
             told = tell_end(_started(events), key, cast(RunOutcome, ends[-1]), undoable=_is_undoable(events))
             run.take(settle_end(run, told, f"{end_message_id(row.uid, len(ends))}:{step.attempt}", run.now_us()))
+
+
+async def _find_last(run: HotRun, uid: str) -> RunRow | None:
+    """The child, in its last round."""
+    row = await run.home.store.find_uid(uid)
+    while row is not None and row.next is not None:  # of a first round, it is the last
+        row = await run.home.store.find_uid(row.next)
+    return row
 
 
 async def _read(run: HotRun, row: RunRow) -> list[Event]:

@@ -76,10 +76,11 @@ class Commits(Mail):
         claimed: dict[str, str] = {}
         for uid, new in self._iter_starts(progress):
             holder = self._tables.holders.get(new.id)
-            if holder is not None and (holder.uid != new.replaces or holder.live):
+            if holder is not None and holder.uid != new.continues and (holder.uid != new.replaces or holder.live):
                 return Outcome(Verdict.TAKEN, holder.uid)
-            if claimed.setdefault(new.id, uid) != uid:
+            if claimed.get(new.id, uid) not in {uid, new.continues}:
                 return Outcome(Verdict.TAKEN, claimed[new.id])
+            claimed[new.id] = uid
         return None
 
     def _iter_starts(self, progress: Progress) -> Iterator[tuple[str, NewRun]]:
@@ -110,6 +111,9 @@ class Commits(Mail):
         if effects.sends:
             self._send_all(effects.sends)
         self._change_tasks_and_waits(run, effects)
+        for child in effects.children:
+            if child.effects is not None and child.effects.start is not None and child.effects.start.continues:
+                self._move_mail(run, self._tables.runs[child.uid])
         if effects.row is not None:
             self._change_row(run, effects.row, worker_id, parks_only=progress.seq < 0)
 
@@ -119,6 +123,8 @@ class Commits(Mail):
         run = Run(uid, new, RunStatus.QUEUED, created_at=now, updated_at=now)
         tables.runs[uid] = run
         tables.holders[new.id] = run
+        if new.continues is not None:
+            self._follow(run, new.continues)
         if new.claimed and worker_id is not None:
             tables.own(run, worker_id)
             run.status = RunStatus.RUNNING
@@ -126,6 +132,13 @@ class Commits(Mail):
         else:
             tables.wake(run, now if new.wake_at is None else new.wake_at)
         return run
+
+    def _follow(self, run: Run, uid: str) -> None:
+        """The run is the next round of that one."""
+        before = self._tables.runs[uid]
+        first = before if run.new.origin is None else self._tables.runs.get(run.new.origin, before)
+        before.next = first.next = run.uid
+        run.queue = before.queue
 
     def _change_tasks_and_waits(self, run: Run, effects: Effects) -> None:
         if effects.stop_tasks:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from outlast.errors import InboxFull
 from outlast.stores.memory.handle import Handle
-from outlast.stores.store import INBOX_LIMIT, REOPENING, Inbox, Message, Sent
+from outlast.stores.store import INBOX_LIMIT, REOPENING, STAYING, Inbox, Message, Sent
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -28,10 +28,11 @@ class Mail(Handle):
     """The store's methods about messages, and how commits and tasks deliver them."""
 
     async def send(self, to: str, message: NewMessage) -> Sent:
-        with self._opened() as tables:
-            run = tables.runs.get(to)
+        with self._opened():
+            run = self._find_recipient(to, message)
             if run is None:
                 return Sent("missing")
+            to = run.uid
             if not self.takes_message(run, message.kind):
                 return Sent("ended", to)
             known = run.message_ids.get(message.id)
@@ -54,9 +55,27 @@ class Mail(Handle):
     def _send_all(self, sends: Iterable[Send]) -> None:
         """As effects of an entry: what cannot be delivered is skipped."""
         for send in sends:
-            run = self._tables.runs.get(send.to)
+            run = self._find_recipient(send.to, send.message)
             if run is not None and self.takes_message(run, send.message.kind):
                 self._deliver(run, send.message)
+
+    def _find_recipient(self, to: str, message: NewMessage) -> Run | None:
+        """The run, or the last round of one that went on."""
+        runs = self._tables.runs
+        run = runs.get(to)
+        while run is not None and run.next is not None and message.kind not in STAYING:
+            first = None if run.new.origin is None else runs.get(run.new.origin)
+            run = runs.get((first.next if first is not None else None) or run.next)
+        return run
+
+    def _move_mail(self, run: Run, follower: Run) -> None:
+        """What is unread of a round that ends goes on to the one that follows."""
+        follower.mail = run.mail
+        moved = {no: message for no, message in run.inbox.items() if message.kind not in STAYING}
+        follower.inbox, follower.message_ids = moved, {message.id: no for no, message in moved.items()}
+        if moved:
+            self._tables.unread[follower.uid] = follower
+        self._tables.empty_inbox(run)
 
     def _deliver(self, run: Run, message: NewMessage) -> None:
         """Put the message into the inbox, unless one of its id is there."""

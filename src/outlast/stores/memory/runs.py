@@ -184,9 +184,11 @@ def _unread_of(tables: Tables, worker_id: str) -> tuple[str, ...]:
 
 
 def _is_deletable(tables: Tables, run: Run) -> bool:
-    """It ended, and so did the run at the root: an unwind needs the journals of children (SPEC X5)."""
+    """It ended, and so did the run at the root: an unwind needs the journals of children (SPEC X5). And if it is a
+    first round, the last one, which is found by it."""
     root = tables.runs.get(run.new.root) if run.new.root is not None else None
-    return not run.live and run.owner is None and (root is None or not root.live)
+    last = tables.runs.get(run.next) if run.next is not None and run.new.origin is None else None
+    return not run.live and run.owner is None and not any(other is not None and other.live for other in (root, last))
 
 
 def _age(run: Run) -> tuple[int, str]:

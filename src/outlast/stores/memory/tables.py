@@ -79,6 +79,7 @@ class Run:
     started_at: int | None = None
     finished_at: int | None = None
     error: bytes | None = None
+    next: str | None = None
     unfit: set[str] = field(default_factory=set)
     journal: list[Entry] = field(default_factory=list)
     inbox: dict[int, Message] = field(default_factory=dict)
@@ -111,7 +112,7 @@ class Run:
             deadline=new.deadline,
             mail=self.mail,
             priority=new.priority,
-            queue=new.queue,
+            queue=self.queue,
             parent=new.parent,
             root=new.root,
             user=new.user,
@@ -123,6 +124,8 @@ class Run:
             attributes=new.attributes,
             trace=new.trace,
             error=self.error,
+            origin=new.origin,
+            next=self.next,
         )
 
 

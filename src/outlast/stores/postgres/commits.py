@@ -12,12 +12,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import msgspec
+
 from outlast.errors import Fenced, StoreBusy, StoreRefused
 from outlast.stores.judging import Facts, Judge
 from outlast.stores.postgres.effects import Runs, apply, start_runs
 from outlast.stores.postgres.errors import breaks_constraint
+from outlast.stores.postgres.mail import follow
 from outlast.stores.postgres.statements import columns, load_statements
-from outlast.stores.store import LANDED, Effects
+from outlast.stores.store import LANDED, STAYING, Effects
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -170,8 +173,9 @@ def _iter_touched(progress: Progress) -> Iterator[str]:
         return
     if effects.row is not None or effects.unowned is not None:
         yield progress.uid
-    if effects.start is not None and effects.start.replaces is not None:
-        yield effects.start.replaces
+    if effects.start is not None:
+        new = effects.start
+        yield from (uid for uid in (new.replaces, new.continues and new.origin) if uid)
     for send in effects.sends:
         yield send.to
     for child in effects.children:
@@ -180,6 +184,7 @@ def _iter_touched(progress: Progress) -> Iterator[str]:
 
 async def _judge_and_land(link: Link, worker: str | None, batch: Sequence[Progress]) -> list[Outcome]:
     """Land what may, and say of the rest why it may not. Raises `_Otherwise` when that is true no longer."""
+    batch = [await _follow(link, progress) for progress in batch]
     runs = await _lock(link, worker, batch)
     judge = Judge(await _read_facts(link, batch))
     known = set(judge.known)
@@ -193,6 +198,15 @@ async def _judge_and_land(link: Link, worker: str | None, batch: Sequence[Progre
                 raise
             raise _Otherwise from error
     return [LANDED if outcome is None else outcome for outcome in outcomes]
+
+
+async def _follow(link: Link, progress: Progress) -> Progress:
+    """What it sends to runs that went on is for their last rounds."""
+    effects = progress.effects
+    if effects is None or not effects.sends:
+        return progress
+    sends = tuple(await follow(link, effects.sends))
+    return msgspec.structs.replace(progress, effects=msgspec.structs.replace(effects, sends=sends))
 
 
 async def _read_facts(link: Link, batch: Sequence[Progress]) -> Facts:
@@ -218,6 +232,9 @@ async def _land(link: Link, worker: str | None, runs: Runs, batch: Sequence[Prog
             run = runs.find(progress.uid)
             if run is None or run.owner is not None or run.status != progress.effects.unowned:
                 raise _Otherwise
+        sends = () if progress.effects is None else progress.effects.sends
+        if any(send.to in runs.last and send.message.kind not in STAYING for send in sends):
+            raise _Otherwise  # the row of another run is to be locked
     parts = [*_flatten(batch, known)]
     starts = [part for part in parts if part.effects is not None and part.effects.start is not None]
     entries = [part for part in parts if part.seq >= 0 and (part.effects is None or part.effects.start is None)]

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from outlast.core.states import RunStatus
 from outlast.stores.delivery import Recipient
-from outlast.stores.postgres.mail import deliver
+from outlast.stores.postgres.mail import deliver, move_mail
 from outlast.stores.postgres.statements import columns, load_statements
 from outlast.stores.turns import count_turns
 
@@ -41,7 +41,11 @@ class Runs:
     def __init__(self, rows: Iterable[Record]) -> None:
         self.recipients: dict[str, Recipient] = {}
         self._runs: dict[str, _Run] = {}
-        for uid, live, status, mail, name, owner in rows:
+        self.last: dict[str, str] = {}
+        """Of those that went on, which round of theirs is known as the last."""
+        for uid, live, status, mail, name, owner, last in rows:
+            if last is not None:
+                self.last[uid] = last
             self.recipients[uid] = Recipient(live, status, mail, name)
             self._runs[uid] = _Run(owner, status)
 
@@ -63,6 +67,15 @@ async def start_runs(link: Link, worker: str | None, parts: Sequence[Progress]) 
     replaced = [(new.replaces, new.id) for _, new in starts if new.replaces is not None]
     if replaced:
         await link.run(_starts["give_ids_up"], **columns("uid id", replaced))
+    continued = [
+        (uid, part.uid)
+        for part, new in starts
+        if new.continues is not None
+        for uid in dict.fromkeys((new.continues, new.origin))
+    ]
+    if continued:
+        await link.run(_starts["pass_ids_on"], **columns("uid next", continued))
+    followers = {new.continues: part.uid for part, new in starts}
     rows = [
         (
             part.uid,
@@ -79,13 +92,17 @@ async def start_runs(link: Link, worker: str | None, parts: Sequence[Progress]) 
             new.user,
             new.attributes,
             new.trace,
+            new.origin,
+            followers.get(part.uid),
             part.at,
             part.mark,
             part.events,
         )
         for part, new in starts
     ]
-    names = "uid id workflow version claimed wake_at deadline priority queue parent root user attributes trace"
+    names = (
+        "uid id workflow version claimed wake_at deadline priority queue parent root user attributes trace origin next"
+    )
     return await link.run(_starts["start_runs"], worker=worker, **columns(f"{names} at mark events", rows))
 
 
@@ -100,6 +117,9 @@ async def apply(link: Link, worker: str | None, runs: Runs, parts: Sequence[Prog
         await deliver(link, runs.recipients, sends)
     await _change_tasks(link, effects)
     await _change_waits(link, effects)
+    starts = [(each.start.continues, uid) for uid, each in effects if each.start is not None and each.start.continues]
+    if starts:
+        await move_mail(link, starts)
     await _change_rows(link, worker, parts)
 
 

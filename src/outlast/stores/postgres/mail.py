@@ -9,10 +9,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from outlast.errors import InboxFull, StoreRefused
-from outlast.stores.delivery import Recipient, plan_delivery
+from outlast.stores.delivery import Recipient, plan_delivery, redirect
 from outlast.stores.postgres.errors import breaks_constraint
 from outlast.stores.postgres.statements import columns, load_statements
-from outlast.stores.store import INBOX_LIMIT, REOPENING, Inbox, Message, Send, Sent
+from outlast.stores.store import INBOX_LIMIT, REOPENING, STAYING, Inbox, Message, Send, Sent
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from outlast.stores.postgres.link import Link
     from outlast.stores.store import NewMessage
 
-__all__ = ["deliver", "read_inbox", "send"]
+__all__ = ["deliver", "follow", "move_mail", "read_inbox", "send"]
 
 _sql = load_statements("mail")
 _runs = load_statements("runs")
@@ -44,13 +44,33 @@ async def send(link: Link, to: str, message: NewMessage) -> Sent:
         row = None
     if row is not None:
         return Sent("sent", to, row[0])
+    [onward] = await follow(link, [Send(to, message)])
+    if onward.to != to:
+        return await send(link, onward.to, message)
     async with link.transaction():
         rows = await link.fetch(_runs["lock"], uids=[to])
-        recipients = {uid: Recipient(live, status, mail, name) for uid, live, status, mail, name, _ in rows}
+        recipients = {uid: Recipient(live, status, mail, name) for uid, live, status, mail, name, *_ in rows}
         unread = await link.find(_sql["count_unread"], uid=to, limit=INBOX_LIMIT)
         is_full = unread is not None and unread[0] >= INBOX_LIMIT
-        [sent] = await deliver(link, recipients, [Send(to, message)], is_full=is_full)
-        return sent
+        if not any(last is not None for *_, last in rows) or message.kind in STAYING:
+            [sent] = await deliver(link, recipients, [Send(to, message)], is_full=is_full)
+            return sent
+    return await send(link, to, message)  # it went on in between
+
+
+async def follow(link: Link, sends: Sequence[Send]) -> list[Send]:
+    """The sends as they are to go, as far as is known now: a run may go on at any time that its row is not locked."""
+    while True:
+        uids = [*{each.to for each in sends if each.message.kind not in STAYING}]
+        went_on = await link.fetch(_sql["find_last"], uids=uids) if uids else []
+        if not went_on:
+            return [*sends]
+        sends = redirect(sends, {str(row[0]): str(row[1]) for row in went_on})
+
+
+async def move_mail(link: Link, rounds: Sequence[tuple[str, str]]) -> None:
+    """What is unread of rounds that end goes on to those that follow; before the rows say that they ended."""
+    await link.run(_sql["move_mail"], staying=sorted(STAYING), **columns("uid next", rounds))
 
 
 async def deliver(

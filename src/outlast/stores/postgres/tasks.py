@@ -99,7 +99,7 @@ async def lapse_tasks(link: Link, limit: int) -> int:
         return 0
     async with link.transaction():
         runs = await link.fetch(_runs["lock"], uids=sorted({uid for uid, _, _ in found}))
-        recipients = {uid: Recipient(live, status, mail, name) for uid, live, status, mail, name, _ in runs}
+        recipients = {uid: Recipient(live, status, mail, name) for uid, live, status, mail, name, *_ in runs}
         lapsed = await link.fetch(_sql["delete_lapsed"], **columns("uid key attempt", [tuple(row) for row in found]))
         lost = [Send(uid, NewMessage(f"{key}#{attempt}", LOST_MESSAGE)) for uid, key, attempt in lapsed]
         if lost:

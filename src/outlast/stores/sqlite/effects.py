@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from outlast.core.states import RunStatus
-from outlast.stores.sqlite.mail import consume, deliver
+from outlast.stores.sqlite.mail import consume, deliver, move_mail
 from outlast.stores.sqlite.statements import load_statements
 from outlast.stores.turns import count_turns
 
@@ -32,7 +32,17 @@ def start_runs(tx: Transaction, worker: str | None, starts: Sequence[tuple[str, 
     replaced = [(new.replaces, new.id) for _, new in starts if new.replaces is not None]
     if replaced:
         tx.run_rows(_runs["give_ids_up"], replaced)
-    tx.run_rows(_runs["insert_runs"], [_to_row(uid, new, worker, tx.now) for uid, new in starts], (tx.now, tx.now))
+    continued = [
+        (uid, follower)
+        for follower, new in starts
+        if new.continues is not None
+        for uid in dict.fromkeys((new.continues, new.origin))
+    ]
+    if continued:
+        tx.run_rows(_runs["pass_ids_on"], continued)
+    followers = {new.continues: follower for follower, new in starts}
+    rows = [(*_to_row(uid, new, worker, tx.now), followers.get(uid), uid not in followers) for uid, new in starts]
+    tx.run_rows(_runs["insert_runs"], rows, (tx.now, tx.now))
     tx.run_rows(_runs["insert_values"], [(uid, new.attributes, new.trace) for uid, new in starts])
 
 
@@ -46,6 +56,9 @@ def apply(tx: Transaction, worker: str | None, parts: Sequence[tuple[str, int, E
         deliver(tx, sends)
     _change_tasks(tx, parts)
     _change_waits(tx, parts)
+    starts = [(each.start.continues, uid) for uid, _, each in parts if each.start is not None and each.start.continues]
+    if starts:
+        move_mail(tx, starts)
     rows = [(uid, seq < 0, effects.row) for uid, seq, effects in parts if effects.row is not None]
     if rows:
         _change_rows(tx, worker, rows)
@@ -74,6 +87,7 @@ def _to_row(uid: str, new: NewRun, worker: str | None, now: int) -> Row:
         new.root,
         new.user,
         now if claimed else None,
+        new.origin,
     )
 
 

@@ -8,10 +8,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import msgspec
+
 from outlast.errors import InboxFull
-from outlast.stores.delivery import Recipient, plan_delivery
+from outlast.stores.delivery import Recipient, plan_delivery, redirect
 from outlast.stores.sqlite.statements import load_statements
-from outlast.stores.store import INBOX_LIMIT, Inbox, Message, Send, Sent
+from outlast.stores.store import INBOX_LIMIT, STAYING, Inbox, Message, Send, Sent
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -19,9 +21,10 @@ if TYPE_CHECKING:
     from outlast.stores.sqlite.transaction import Transaction
     from outlast.stores.store import NewMessage
 
-__all__ = ["consume", "deliver", "read_inbox", "send"]
+__all__ = ["consume", "deliver", "move_mail", "read_inbox", "send"]
 
 _sql = load_statements("mail")
+_STAYING = msgspec.json.encode(sorted(STAYING)).decode()
 
 
 def send(tx: Transaction, to: str, message: NewMessage) -> Sent:
@@ -35,9 +38,14 @@ def deliver(tx: Transaction, sends: Sequence[Send], *, limit: int | None = None)
 
     Raises `InboxFull` for a recipient with `limit` messages unread. Without: what runs and tasks send is never
     refused, for it would be lost."""
-    uids = dict.fromkeys(each.to for each in sends)
-    found = tx.fetch_rows(_sql["fetch_recipients"], [(uid,) for uid in uids])
-    recipients = {uid: Recipient(bool(live), status, mail, name) for uid, live, status, mail, name in found}
+    while True:
+        uids = dict.fromkeys(each.to for each in sends)
+        found = tx.fetch_rows(_sql["fetch_recipients"], [(uid,) for uid in uids])
+        went_on = {uid: last for uid, *_, last in found if last is not None}
+        if not went_on or (redirected := redirect(sends, went_on)) == sends:
+            break
+        sends = redirected
+    recipients = {uid: Recipient(bool(live), status, mail, name) for uid, live, status, mail, name, _ in found}
     pairs = [(each.to, each.message.id) for each in sends if each.to in recipients]
     rows = tx.fetch_rows(_sql["fetch_known"], pairs) if pairs else []
     delivery = plan_delivery(
@@ -65,6 +73,12 @@ def _check_room(tx: Transaction, uid: str, name: str, mail: int, limit: int) -> 
 def consume(tx: Transaction, numbers: Iterable[tuple[str, int]]) -> None:
     """Delete messages by run and number; those that are gone are no error."""
     tx.run_rows(_sql["delete_messages"], list(numbers))
+
+
+def move_mail(tx: Transaction, rounds: Sequence[tuple[str, str]]) -> None:
+    """What is unread of rounds that end goes on to those that follow; before the rows say that they ended."""
+    tx.run_rows(_sql["move_mail"], rounds, (_STAYING,))
+    tx.run_rows(_sql["count_on"], rounds)
 
 
 def read_inbox(tx: Transaction, uid: str, after: int, limit: int) -> Inbox:

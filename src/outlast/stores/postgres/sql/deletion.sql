@@ -1,8 +1,10 @@
 -- name: find
--- Whether a run may be deleted: it ended, nobody owns it, and the run at its root has ended too. Locks its row.
+-- Whether a run may be deleted: it ended, nobody owns it, and the run at its root has ended too; of a first round, the
+-- last one. Locks its row.
 select
   not r.live and r.owner is null
-  and not exists (select 1 from outlast.runs root where root.uid = r.root and root.live) as may_go
+  and not exists (select 1 from outlast.runs root where root.uid = r.root and root.live)
+  and not exists (select 1 from outlast.runs last where last.uid = r.next and r.origin is null and last.live) as may_go
 from outlast.runs r where r.uid = :uid::text for update;
 
 -- name: list_old
@@ -11,6 +13,7 @@ select r.uid from outlast.runs r
 where r.finished_at < :before::bigint and r.status = any (:statuses::text[])
   and not r.live and r.owner is null
   and not exists (select 1 from outlast.runs root where root.uid = r.root and root.live)
+  and not exists (select 1 from outlast.runs last where last.uid = r.next and r.origin is null and last.live)
 order by r.finished_at limit :limit::bigint for update of r skip locked;
 
 -- name: delete_runs

@@ -5,7 +5,7 @@ with raised as (
   update outlast.runs r set
     mail = r.mail + 1, live = r.live or coalesce(r.status = :reopens::text, false), unfit = '{}',
     wake_at = case when r.owner is null then least(r.wake_at, outlast.now_us()) else r.wake_at end
-  where r.uid = :uid::text and (r.live or r.status = :reopens::text)
+  where r.uid = :uid::text and (r.live or (r.status = :reopens::text and r.next is null))
     and not exists (select 1 from outlast.inbox i where i.run_uid = :uid::text and i.id = :id::text)
     and r.mail - coalesce(
       (select i.no - 1 from outlast.inbox i where i.run_uid = :uid::text order by i.no limit 1), r.mail
@@ -40,6 +40,24 @@ select b.uid, b.no, b.id, b.kind, b.payload, clock.now
 from unnest(:uid::text[], :no::bigint[], :id::text[], :kind::text[], :payload::bytea[])
   as b (uid, no, id, kind, payload)
 cross join (select outlast.now_us() as now) clock;
+
+-- name: find_last
+-- Which round is known as the last of runs that went on.
+select r.uid, coalesce((select o.next from outlast.runs o where o.uid = r.origin), r.next)
+from outlast.runs r where r.uid = any (:uids::text[]) and r.next is not null;
+
+-- name: move_mail
+-- Unread messages go on to the round that follows, under their numbers, but for the kinds that do not; and that round
+-- goes on counting, on the queue of the one before. The row of the one that ends is locked, and was in another statement: so this sees all.
+with b as (
+  select * from unnest(:uid::text[], :next::text[]) as b (uid, next)
+), counted as (
+  update outlast.runs r set mail = before.mail, queue = before.queue
+  from b join outlast.runs before on before.uid = b.uid
+  where r.uid = b.next
+)
+update outlast.inbox i set run_uid = b.next
+from b where i.run_uid = b.uid and i.kind <> all (:staying::text[]);
 
 -- name: delete_messages
 -- Take consumed messages out.

@@ -1,16 +1,24 @@
 -- name: lock_for_worker
 -- The first statement of a worker's transaction: its fence, and the rows it will change. No row: it lost its lease; a
--- row of NULLs: there is none of the runs. Locks: the worker's row, then runs, ascending.
+-- row of NULLs: there is none of the runs. `last` is which round of a run is known as its last, if it went on. Locks: the worker's row, then runs, ascending.
 select r.*
 from (select id from outlast.workers where id = :worker::text and dead_at is null for key share) me
 left join lateral (
-  select r.uid, r.live, r.status, r.mail, r.id, r.owner from outlast.runs r
+  select
+    r.uid, r.live, r.status, r.mail, r.id, r.owner,
+    case when r.next is not null
+      then coalesce((select o.next from outlast.runs o where o.uid = r.origin), r.next) end as last
+  from outlast.runs r
   where r.uid = any (:uids::text[]) order by r.uid for no key update
 ) r on true;
 
 -- name: lock
 -- The same for who has no lease.
-select r.uid, r.live, r.status, r.mail, r.id, r.owner from outlast.runs r
+select
+  r.uid, r.live, r.status, r.mail, r.id, r.owner,
+  case when r.next is not null
+    then coalesce((select o.next from outlast.runs o where o.uid = r.origin), r.next) end as last
+from outlast.runs r
 where r.uid = any (:uids::text[]) order by r.uid for no key update;
 
 -- name: change_rows

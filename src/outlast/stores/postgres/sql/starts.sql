@@ -4,6 +4,13 @@ update outlast.runs r set holds = false
 from unnest(:uid::text[], :id::text[]) as b (uid, id)
 where r.uid = b.uid and r.id = b.id and not r.live and r.holds;
 
+-- name: pass_ids_on
+-- Rounds that go on give their ids up and name the round that follows; so do first rounds, by which messages find the
+-- last. Their rows are locked already.
+update outlast.runs r set holds = false, next = b.next
+from unnest(:uid::text[], :next::text[]) as b (uid, next)
+where r.uid = b.uid;
+
 -- name: start_runs
 -- Add runs, each with its values and its first entry: one whose uid is there, or whose id another run holds, is left
 -- out. A worker that lost its lease starts none; a client has no lease. An entry where no run is, of one whose deletion
@@ -16,25 +23,25 @@ with fence as (
   select * from unnest(
     :uid::text[], :id::text[], :workflow::text[], :version::text[], :claimed::boolean[], :wake_at::bigint[],
     :deadline::bigint[], :priority::int[], :queue::text[], :parent::text[], :root::text[], :user::text[],
-    :attributes::bytea[], :trace::text[], :at::bigint[], :mark::bigint[], :events::bytea[]
+    :attributes::bytea[], :trace::text[], :origin::text[], :next::text[], :at::bigint[], :mark::bigint[], :events::bytea[]
   ) as b (
     uid, id, workflow, version, claimed, wake_at, deadline, priority, queue, parent, root, user_id, attributes, trace,
-    at, mark, events
+    origin, next, at, mark, events
   )
 ), clock as materialized (
   select outlast.now_us() as now
 ), new as (
   insert into outlast.runs (
     uid, id, holds, workflow, version, status, live, owner, epoch, wake_at, deadline, priority, queue, parent, root,
-    user_id, created_at, started_at, updated_at
+    user_id, origin, next, created_at, started_at, updated_at
   )
   select
-    b.uid, b.id, true, b.workflow, b.version,
+    b.uid, b.id, b.next is null, b.workflow, b.version,
     case when b.claimed then 'running' else 'queued' end, true,
     case when b.claimed then :worker::text end,
     case when b.claimed then 1 else 0 end,
     case when b.claimed then null else coalesce(b.wake_at, clock.now) end,
-    b.deadline, b.priority, b.queue, b.parent, b.root, b.user_id, clock.now,
+    b.deadline, b.priority, b.queue, b.parent, b.root, b.user_id, b.origin, b.next, clock.now,
     case when b.claimed then clock.now end, clock.now
   from b cross join clock
   where :worker::text is null or exists (select 1 from fence)

@@ -1,8 +1,10 @@
 -- name: find
--- Whether a run may be deleted: it ended, nobody owns it, and the run at its root has ended too.
+-- Whether a run may be deleted: it ended, nobody owns it, and the run at its root has ended too; of a first round, the
+-- last one.
 select
   r.live = 0 and r.owner is null
   and not exists (select 1 from runs root where root.uid = r.root and root.live = 1)
+  and not exists (select 1 from runs last where last.uid = r.next and r.origin is null and last.live = 1)
 from runs r where r.uid = ?;
 
 -- name: list_old
@@ -12,6 +14,7 @@ where r.finished_at < :before and r.finished_at is not null
   and r.status in (select value from json_each(:statuses))
   and r.live = 0 and r.owner is null
   and not exists (select 1 from runs root where root.uid = r.root and root.live = 1)
+  and not exists (select 1 from runs last where last.uid = r.next and r.origin is null and last.live = 1)
 order by r.finished_at limit :limit;
 
 -- name: delete_runs

@@ -1,7 +1,11 @@
 -- name: fetch_recipients
--- What delivering needs of runs: whether they take messages, and the number of their last one.
+-- What delivering needs of runs: whether they take messages, the number of their last one, and which round of theirs
+-- is known as the last, if they went on.
 with rows (uid) as (values :rows)
-select r.uid, r.live, r.status, r.mail, r.id from rows b join runs r on r.uid = b.uid;
+select
+  r.uid, r.live, r.status, r.mail, r.id,
+  case when r.next is not null then coalesce((select o.next from runs o where o.uid = r.origin), r.next) end
+from rows b join runs r on r.uid = b.uid;
 
 -- name: fetch_known
 -- Which of these messages are in the inbox already.
@@ -25,6 +29,18 @@ where runs.uid = b.uid;
 insert into inbox (run_uid, no, id, kind, payload, sent_at)
 with rows (uid, no, id, kind, payload) as (values :rows)
 select b.*, ? from rows b where b.uid is not null;
+
+-- name: move_mail
+-- Unread messages go on to the round that follows, under their numbers, but for the kinds that do not.
+with rows (uid, next) as (values :rows)
+update inbox set run_uid = b.next
+from rows b cross join (select ? as kinds) staying
+where inbox.run_uid = b.uid and inbox.kind not in (select value from json_each(staying.kinds));
+
+-- name: count_on
+-- The round that follows goes on counting, on the queue of the one before.
+with rows (uid, next) as (values :rows)
+update runs set mail = before.mail, queue = before.queue from rows b join runs before on before.uid = b.uid where runs.uid = b.next;
 
 -- name: delete_messages
 -- Take consumed messages out. The join is there for its columns: they have a type, without which SQLite would look at

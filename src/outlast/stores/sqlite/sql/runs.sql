@@ -5,17 +5,23 @@ update runs set holds = 0
 from rows b
 where runs.uid = b.uid and runs.id = b.id and runs.live = 0 and runs.holds = 1;
 
+-- name: pass_ids_on
+-- Rounds that go on give their ids up and name the round that follows; so do first rounds, by which messages find the
+-- last.
+with rows (uid, next) as (values :rows)
+update runs set holds = 0, next = b.next from rows b where runs.uid = b.uid;
+
 -- name: insert_runs
 -- Add runs. An id that another run holds, or a uid that is there, is a constraint broken.
 insert into runs (
   uid, id, workflow, version, status, owner, epoch, wake_at, deadline, priority, queue, parent, root, user_id,
-  started_at, created_at, updated_at, holds, live
+  started_at, origin, next, holds, created_at, updated_at, live
 )
 with rows (
   uid, id, workflow, version, status, owner, epoch, wake_at, deadline, priority, queue, parent, root, user_id,
-  started_at
+  started_at, origin, next, holds
 ) as (values :rows)
-select b.*, ?, ?, 1, 1 from rows b where b.uid is not null;
+select b.*, ?, ?, 1 from rows b where b.uid is not null;
 
 -- name: insert_values
 -- Add what belongs to new runs and is not in their rows.

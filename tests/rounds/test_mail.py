@@ -1,0 +1,135 @@
+"""What comes from outside while a run goes on as a next round: nothing is lost, and nothing heard twice (F30)."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from outlast import (
+    Context,
+    Outlast,
+    RunCancelled,
+    User,
+)
+from outlast.engine import hotruns
+from tests.rounds.bodies import PATIENCE_S, declare_reading
+
+
+@pytest.mark.parametrize("parks", [False, True])
+async def test_no_signal_is_lost_between_rounds(any_app: Outlast, monkeypatch, parks):
+    """Sent all at once to the first round's handle, one after the other, or while the run goes on: each round takes
+    one, and all are taken, in order."""
+    app = any_app
+    if parks:
+        monkeypatch.setattr(hotruns, "PARK_AFTER_US", 0)
+    declare_reading(app)
+    async with app.worker():
+        run = await app.start("reading", 12, id="r")
+        for number in range(5):
+            await run.signal("number", number)
+        await asyncio.sleep(0.02)
+        for number in range(5, 8):
+            await run.signal("number", number)
+            await asyncio.sleep(0.002)
+        for number in range(8, 12):
+            await (await app.get_run("r")).signal("number", number)
+        assert await run.result(timeout=PATIENCE_S) == list(range(12))
+
+
+async def test_a_signal_with_a_key_counts_once_in_all_rounds(any_app: Outlast):
+    """Whoever sends it again, to whichever round, is told that it is there; and it is not heard again."""
+    app = any_app
+    declare_reading(app)
+    async with app.worker():
+        run = await app.start("reading", 3, id="r")
+        for number in (1, 2):
+            await run.signal("number", number, key=f"k{number}")
+            async with asyncio.timeout(PATIENCE_S):
+                while len((await (await app.get_run("r")).status()).input["seen"] or []) < number:
+                    await asyncio.sleep(0.005)
+            for _ in range(2):
+                await run.signal("number", -1, key="k1")
+                await (await app.get_run("r")).signal("number", -1, key="k1")
+        await run.signal("number", 3)
+        assert await run.result(timeout=PATIENCE_S) == [1, 2, 3]
+
+
+async def test_signals_that_one_round_did_not_take_are_the_next_ones(app: Outlast):
+    """Read and recorded in one round, without anybody who waits for them: the next finds them at once, in order."""
+
+    @app.workflow(name="late")
+    async def late(ctx: Context, is_second: bool = False) -> list[object]:
+        if not is_second:
+            await ctx.wait_for("go")
+            await ctx.continue_as_new(True)
+        answer = await ctx.approval("ship it?", bool)
+        return [await ctx.wait_for("a"), await ctx.wait_for("b"), await ctx.wait_for("a"), answer.by.id]
+
+    async with app.worker():
+        run = await app.start(late)
+        await run.signal("a", 1)
+        await run.signal("b", 2)
+        await run.signal("a", 3)
+        deciding = asyncio.create_task(run.approve("ship it?", True, by=User("bob"), timeout=PATIENCE_S))
+        async with asyncio.timeout(PATIENCE_S):
+            while sum(item.kind in {"signalled", "decided"} for item in await run.timeline()) < 4:
+                await asyncio.sleep(0.005)
+        await run.signal("go")
+        assert await run.result(timeout=PATIENCE_S) == [1, 2, 3, "bob"]
+        assert (await deciding).by == User("bob"), "who decided in the first round hears of the second's judgement"
+
+
+async def test_a_gate_and_an_approval_of_a_later_round_are_found_by_the_first_handle(app: Outlast):
+    """`resume`, `approve` and `cancel` are about the run as it stands."""
+
+    @app.workflow(name="gated")
+    async def gated(ctx: Context, n: int = 0) -> str:
+        if n < 2:
+            await ctx.continue_as_new(n + 1)
+        await ctx.suspend("look")
+        answer = await ctx.approval("ship it?", bool)
+        await ctx.wait_for("never")
+        return answer.by.id
+
+    async with app.worker():
+        run = await app.start(gated, id="g")
+        async with asyncio.timeout(PATIENCE_S):
+            while (await (await app.get_run("g")).status()).status != "suspended":
+                await asyncio.sleep(0.005)
+        await run.resume("look")
+        assert (await run.approve("ship it?", True, by=User("bob"), timeout=PATIENCE_S)).by == User("bob")
+        assert await run.cancel("enough")
+        with pytest.raises(RunCancelled, match="enough"):
+            await run.result(timeout=PATIENCE_S)
+        assert not await run.cancel("again")
+
+
+async def test_a_cancel_is_not_lost_between_rounds(app: Outlast):
+    """One that is read when the round's end is decided already, and clean-up goes on, ends the next round; told that it
+    was taken, it takes effect."""
+
+    @app.step(name="tidy")
+    async def tidy() -> None:
+        await asyncio.sleep(0.05)
+
+    @app.workflow(name="tidies")
+    async def tidies(ctx: Context, n: int = 0) -> None:
+        async def other() -> None:
+            try:
+                await asyncio.Event().wait()
+            finally:
+                await tidy()
+
+        task = asyncio.create_task(other())
+        await asyncio.sleep(0)
+        assert not task.done()
+        await ctx.continue_as_new(n + 1)
+
+    async with app.worker():
+        for number in range(5):
+            run = await app.start(tidies, id=f"t{number}")
+            await asyncio.sleep(0.013 * number)
+            assert await run.cancel(f"enough {number}")
+            with pytest.raises(RunCancelled, match=f"enough {number}"):
+                await run.result(timeout=PATIENCE_S)
