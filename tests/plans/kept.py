@@ -69,8 +69,11 @@ def kept() -> dict[str, str]:
     """By file name: what each file is to say."""
     texts = {f"{workflow.name}.txt": outline(plan_of(workflow)) for workflow in list_hard()}
     for workflow in list_examples():
-        texts[f"example_{workflow.name}.txt"] = outline(plan_of(workflow))
-        texts[f"example_{workflow.name}.mmd"] = to_mermaid(plan_of(workflow)) + "\n"
+        name = f"example_{workflow.name}"
+        if f"{name}.txt" in texts:  # another example has one of this name
+            name = f"example_{workflow.fn.__module__.removeprefix('kept_')}_{workflow.name}"
+        texts[f"{name}.txt"] = outline(plan_of(workflow))
+        texts[f"{name}.mmd"] = to_mermaid(plan_of(workflow)) + "\n"
     for workflow in (hard.nested_loops, hard.trying, hard.matching, hard_parallel.groups):
         texts[f"{workflow.name}.mmd"] = to_mermaid(plan_of(workflow)) + "\n"
     return texts
