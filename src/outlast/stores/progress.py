@@ -139,7 +139,8 @@ class RowChange(msgspec.Struct, frozen=True, gc=False):
     recovered: bool = False
     """Progress was made: `recoveries` is 0 again."""
     unfit: str | None = None
-    """A deploy fingerprint that cannot serve this run; workers of that deploy do not claim it."""
+    """A deploy fingerprint that cannot serve this run; workers of that deploy do not claim it. Not added by a release
+    that has not seen all mail: they are to look at that."""
 
 
 class Effects(msgspec.Struct, frozen=True, gc=False):

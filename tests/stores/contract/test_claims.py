@@ -259,6 +259,20 @@ async def test_a_message_lets_any_deploy_look(store: Store, worker: str):
     assert await claim(store, worker, deploy="deploy-2") == ["a"]
 
 
+# SPEC X1; PROTOCOL F35
+async def test_a_message_that_came_meanwhile_is_looked_at_by_the_same_deploy(store: Store, worker: str):
+    """A cancel arrives as a run is set aside by who could not serve it: nobody else may be there to read it."""
+    await own(store, worker, "a")
+    await store.send("a", message())
+    change = park("a", status=RunStatus.SUSPENDED, waiting_on="VERSION_CONFLICT", unfit="deploy-2").effects
+    assert change is not None
+    await land(store, worker, entry("a", 1, row=change.row))
+    assert await claim(store, worker, deploy="deploy-2") == ["a"]
+    seen = (await store.read_inbox("a")).mail
+    await land(store, worker, park("a", 2, seen=seen, unfit="deploy-2"))
+    assert await claim(store, worker, deploy="deploy-2") == []
+
+
 async def test_a_suspended_run_that_is_owned_is_left_alone(store: Store, worker: str):
     """Whoever owns a run decides about it."""
     await own(store, worker, "r")

@@ -167,7 +167,7 @@ class Commits(Mail):
             run.error = row.error or None
         if row.recovered:
             run.recoveries = 0
-        if row.unfit is not None:
+        if row.unfit is not None and (release is None or run.mail == release.seen):
             run.unfit.add(row.unfit)
         if row.reopened:
             self._reopen(run, now)

@@ -23,8 +23,8 @@ where r.uid = any (:uids::text[]) order by r.uid for no key update;
 
 -- name: change_rows
 -- Summaries, parks and ends: the columns that a commit changes, NULL for those it leaves. A park is for the ownership
--- that `epoch` names and no later one; its run is due at once when mail came that its owner had not seen. After the
--- sends, for a row may be changed once in a statement (PROTOCOL F9). The rows are locked already.
+-- that `epoch` names and no later one; its run is due at once when mail came that its owner had not seen, for its deploy
+-- too, unfit or not: nobody else may be there to read it. After the sends, for a row may be changed once in a statement (PROTOCOL F9). The rows are locked already.
 with c as materialized (
   select b.*, clock.now
   from unnest(
@@ -37,7 +37,10 @@ update outlast.runs r set
   status = coalesce(c.status, r.status),
   waiting_on = coalesce(c.waiting_on, r.waiting_on),
   recoveries = case when c.recovered then 0 else r.recoveries end,
-  unfit = case when c.unfit is null or c.unfit = any (r.unfit) then r.unfit else r.unfit || c.unfit end,
+  unfit = case
+    when c.unfit is null or c.unfit = any (r.unfit) or r.mail <> c.seen then r.unfit
+    else r.unfit || c.unfit
+  end,
   live = case when c.ended then false when c.reopened then true else r.live end,
   finished_at = case when c.ended then c.now when c.reopened then null else r.finished_at end,
   owner = case

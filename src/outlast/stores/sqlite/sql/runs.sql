@@ -31,7 +31,8 @@ select * from rows where uid is not null;
 
 -- name: change_rows
 -- Summaries, parks and ends: the columns that a commit changes, NULL for those it leaves. A park is for the ownership
--- that `epoch` names and no later one; its run is due at once when mail came that its owner had not seen.
+-- that `epoch` names and no later one; its run is due at once when mail came that its owner had not seen, for its deploy
+-- too, unfit or not: nobody else may be there to read it.
 with rows (
   uid, alone, status, waiting_on, recovered, unfit, reopened, ended, epoch, seen, next_at
 ) as (values :rows), changes as (
@@ -42,7 +43,10 @@ update runs set
   status = coalesce(c.status, runs.status),
   waiting_on = coalesce(c.waiting_on, runs.waiting_on),
   recoveries = case when c.recovered then 0 else recoveries end,
-  unfit = case when c.unfit is null or instr(runs.unfit, c.unfit) then runs.unfit else runs.unfit || c.unfit end,
+  unfit = case
+    when c.unfit is null or instr(runs.unfit, c.unfit) or mail <> c.seen then runs.unfit
+    else runs.unfit || c.unfit
+  end,
   live = case when c.ended then 0 when c.reopened then 1 else live end,
   finished_at = case when c.ended then c.now when c.reopened then null else finished_at end,
   owner = case
