@@ -163,4 +163,47 @@ MUTANTS: tuple[Mutant, ...] = (
         "where exists (select 1 from journal where run_uid = ? and seq = ? and ? is not null)",
         *ON_SQLITE,
     ),
+    # Faults that were there once, and that the simulation found.
+    _of(
+        "once: a body that fails at once is not told that nothing is left to wait for",
+        "engine/thinking.py",
+        "    if machine.is_settling:  # it failed at once,",
+        "    if False:  # it failed at once,",
+        "tests/children/test_settling.py",
+    ),
+    _of(
+        "once: what is looked for keeps no run in memory",
+        "engine/hot.py",
+        "            and not self.looks\n",
+        "",
+        "tests/children/test_settling.py",
+    ),
+    _of(
+        "once: the late answer to a claim makes a run its worker's again",
+        "engine/hotruns.py",
+        "            if self._asking:\n",
+        "            if False:\n",
+        "tests/engine/test_reconcile.py",
+    ),
+    _of(
+        "once: a place that is given back moves a run inside of its own move",
+        "engine/hot.py",
+        "        self._in_flight = draft\n        if self.machine is not None:\n",
+        "        if self.machine is not None:\n",
+        "tests/engine/test_places.py",
+    ),
+    _of(
+        "once: the end of a body that called what is not known here is forgotten",
+        "engine/thinking.py",
+        "        if machine.missing is not None or (machine.outcome is None and not run.steps):\n",
+        "        if machine.outcome is None and (machine.missing is not None or not run.steps):\n",
+        "tests/engine/test_older_deploy.py",
+    ),
+    _of(
+        "once: a journal with a call of what is not known here is taken for changed code",
+        "engine/versions/serving.py",
+        "            if machine.missing is None or not isinstance(body, Workflow):\n",
+        "            if True:\n",
+        "tests/engine/test_older_deploy.py",
+    ),
 )

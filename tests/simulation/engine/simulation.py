@@ -88,6 +88,8 @@ class Simulation:
     def __init__(self, seed: str) -> None:
         self.seed = seed
         self.rng = random.Random(seed)
+        self._more = random.Random(f"{seed}/more")
+        """For what was thought of later: the seeds of before stay what they were, where it does not strike."""
         self.world = World(self.rng)
         self.watch = Watch(self.world)
         rng = self.rng
@@ -124,6 +126,8 @@ class Simulation:
         trouble_s = rng.choice([4.0, 8.0, 15.0])
         for _ in range(rng.choice([0, 2, 4, 7])):
             world.after(rng.uniform(0.1, trouble_s), rng.choice(self._upheavals()))
+        if self._more.random() < 0.3:
+            world.after(self._more.uniform(0.1, trouble_s), self._freeze_at_commit)
         world.run(world.now_us + round(trouble_s * SECOND_US))
         self._calm_down()
         until_us = world.now_us + PATIENCE_S * SECOND_US
@@ -235,6 +239,16 @@ class Simulation:
         if (chosen := self._choose("frozen")) is not None:
             chosen.host.freeze(self.rng.choice([0.3, 1.0, 2.5]) * self.lease_s)
 
+    def _freeze_at_commit(self) -> None:
+        """Some worker, when its next commit has landed, and for longer than its lease: what it then begins is late."""
+        self.watch.on_landed = self._freeze_committer
+
+    def _freeze_committer(self) -> None:
+        host = self.world.running
+        if host is not None and any(each.host is host for each in self.workers):
+            self.met["frozen at a commit"] += 1
+            host.freeze(self._more.choice([2.5, 6.0]) * self.lease_s)
+
     def _block(self) -> None:
         if (chosen := self._choose("blocked")) is not None:
             chosen.host.block(self.rng.choice([0.3, 1.0, 2.5]) * self.lease_s)
@@ -262,7 +276,7 @@ class Simulation:
 
     def _calm_down(self) -> None:
         """Nothing goes wrong any more. One that is new has come; the others stay, or all leave it what there is."""
-        self.faults.is_calm, self.watch.strike = True, None
+        self.faults.is_calm, self.watch.strike, self.watch.on_landed = True, None, None
         for each in self.workers:
             each.host.thaw()
         self._add_worker(NEW)

@@ -73,6 +73,8 @@ class Watch:
         """The store's clock was set: leases end when nobody expects it, and what a step may do then no engine knows."""
         self.strike: tuple[bool, Callable[[], None]] | None = None
         """The worker that commits next dies: before that lands or behind it, and is told so by this call."""
+        self.on_landed: Callable[[], None] | None = None
+        """Told, once, that a worker's commit has landed, before the worker hears of it."""
         self._records: dict[str, Record] = {}
         self._before: dict[int, int] = {}
         """Mark of the entry that the writer of an entry knew before it, by the entry's own mark."""
@@ -227,6 +229,9 @@ class WatchedStore(MemoryStore):
         watch.changed("commit", worker_id)
         if strike is not None:
             await _for_ever(strike[1])
+        if watch.on_landed is not None and worker_id is not None:
+            told, watch.on_landed = watch.on_landed, None
+            told()
         return outcomes
 
     def reopened(self) -> WatchedStore:
