@@ -309,8 +309,8 @@ async def test_five_thousand_steps_are_drawn_where_they_are_seen(app, page):
     drawn = await page.get_by_role("option").count()
     assert 10 < drawn < 120
     clicked_ms, frame_ms = await page.evaluate(CLICK), await page.evaluate(SCROLL)
-    # an order of magnitude above what docs/console.md says: others may be busy here
-    assert (opened_ms < 3000, clicked_ms < 1500, frame_ms < 150) == (True, True, True), (
+    # many times what was seen on two busy cores (173, 12 and 17): others may be busier here
+    assert (opened_ms < 6000, clicked_ms < 3000, frame_ms < 250) == (True, True, True), (
         opened_ms,
         clicked_ms,
         frame_ms,
