@@ -17,7 +17,7 @@ import msgspec
 
 from benchmarks.children import Parent, Plan, say
 from benchmarks.figures import Report, Table, percentile, ratio, spread
-from benchmarks.machine import has_uvloop
+from benchmarks.machine import list_loops
 from benchmarks.places import describe_store, new_store
 from benchmarks.storage import RowWriter
 from benchmarks.throughput import run_loop
@@ -56,7 +56,7 @@ def measure(plan: Plan, _parent: Parent) -> Report:
     }
     report = Report("alone", settings, {}, [])
     rows = []
-    for loop in ["asyncio", "uvloop"] if has_uvloop() else ["asyncio"]:
+    for loop in list_loops(quick=plan.quick and bool(plan.postgres)):
         say(f"on {loop}")
         with new_store(plan) as url:
             rows += _tell(report, loop, run_loop(loop, _measure(url, steps, rounds)))

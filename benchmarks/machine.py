@@ -18,7 +18,7 @@ from pathlib import Path
 
 import msgspec
 
-__all__ = ["ROOT", "Machine", "describe_machine", "has_uvloop", "resident_bytes", "wait_until"]
+__all__ = ["ROOT", "Machine", "describe_machine", "has_uvloop", "list_loops", "resident_bytes", "wait_until"]
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -62,6 +62,11 @@ def describe_machine(folder: Path) -> Machine:
 def has_uvloop() -> bool:
     """Whether it is installed: the engine is measured on it as well."""
     return bool(_version("uvloop"))
+
+
+def list_loops(*, quick: bool = False) -> list[str]:
+    """Event loops that the engine is measured on: asyncio's own alone, for a quick look."""
+    return ["asyncio", "uvloop"] if has_uvloop() and not quick else ["asyncio"]
 
 
 def resident_bytes() -> int:

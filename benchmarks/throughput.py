@@ -20,7 +20,7 @@ import msgspec
 from benchmarks.children import Parent, Plan, say
 from benchmarks.figures import Figure, Rate, Report, Table, ratio, spread
 from benchmarks.floor import measure_floor
-from benchmarks.machine import has_uvloop
+from benchmarks.machine import list_loops
 from benchmarks.places import describe_store, new_store
 from benchmarks.storage import Batch, recorded, write_rows, write_same
 from outlast.cli.bench import RunFigures, measure_runs
@@ -87,7 +87,7 @@ def measure(plan: Plan, _parent: Parent) -> Report:
     """Each store, at each concurrency, on asyncio's own loop and on uvloop."""
     collect_seldom()  # as `outlast worker` does
     wanted = QUICK_RUNS if plan.quick else RUNS
-    loops = ["asyncio", "uvloop"] if has_uvloop() else ["asyncio"]
+    loops = list_loops(quick=plan.quick and bool(plan.postgres))  # on SQLite both are quick enough
     report = Report("throughput", _settings(plan, wanted), {}, [])
     for store in ("postgres",) if plan.postgres else ("sqlite", "memory"):
         rows = []
