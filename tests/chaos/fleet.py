@@ -19,8 +19,6 @@ __all__ = ["Fleet", "Slot"]
 LOOK_S = 0.05
 LEAVES_WITHIN_S = 40.0
 """A worker that was told to stop; its grace and its lease are far shorter, but the server may be away."""
-TROUBLE_LASTS_S = 10.0
-"""So long after the server was away a worker may be found to have failed to begin."""
 
 
 class Slot:
@@ -49,8 +47,6 @@ class Fleet:
         self.problems: list[str] = []
         self.are_armed = True
         """New workers may carry a crash point, at which they die by themselves, or freeze."""
-        self.trouble_at = float("-inf")
-        """When the server was last away, or ended sessions."""
         self._world = world
         self._lease_s = lease_s
         self._draw = random.Random(f"{seed}/fleet")
@@ -105,18 +101,17 @@ class Fleet:
             self.tally["deaths at crash points"] += 1
         elif slot.told_at is not None and status in {0, -signal.SIGTERM}:  # the latter: before it could listen
             self.tally["drains"] += 1
-        elif status == 1 and self._was_unable(slot, proc.pid):
-            self.tally["starts without a server"] += 1
+        elif status == 1 and self._was_unable(proc.pid):
+            self.tally["workers that could not begin"] += 1
         else:
             self.problems.append(f"worker process {proc.pid} ended by itself: {status}")
 
     def _died_at_a_point(self, pid: int) -> bool:
         return any(line["pid"] == pid for line in self._world.lines("deaths"))
 
-    def _was_unable(self, slot: Slot, pid: int) -> bool:
-        """It could not begin, since it did not reach the server, as it may when that was away, or its way can fail."""
-        is_excused = bool(slot.settings["through"]) or time.monotonic() < self.trouble_at + TROUBLE_LASTS_S
-        return is_excused and pid in self._world.told("unable") and pid not in self._world.told("ready")
+    def _was_unable(self, pid: int) -> bool:
+        """It did not reach the server, or not in time, and has said so: whoever looks after workers starts another."""
+        return pid in self._world.told("unable") and pid not in self._world.told("ready")
 
     def _spawn(self, slot: Slot) -> Proc:
         """Workers differ: in memory, in places, in what they start, and in where they die or freeze by themselves."""

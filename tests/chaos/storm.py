@@ -141,7 +141,7 @@ class Storm:
 
     @asynccontextmanager
     async def _beside(self, work: Coroutine[Any, Any, None]) -> AsyncIterator[asyncio.Task[None]]:
-        """While the block lasts. Work that fails ends the storm."""
+        """While the block lasts, at the end of which work that has failed raises."""
         task = asyncio.create_task(work)
         try:
             yield task
@@ -178,15 +178,12 @@ class Storm:
     async def _restart(self, how: signal.Signals, chance: float) -> None:
         """For a moment; one time in five for longer than leases last."""
         async with self._restarting:
-            self._fleet.trouble_at = time.monotonic()
             await asyncio.to_thread(self._server.stop, how)
             await asyncio.sleep(self._plan.lease_s * 1.5 if chance > 0.8 else chance)
             await asyncio.to_thread(self._server.start)
-            self._fleet.trouble_at = time.monotonic()
         self._tally["restarts of the server, in good order" if how is signal.SIGINT else "crashes of the server"] += 1
 
     async def _hang_up(self) -> None:
-        self._fleet.trouble_at = time.monotonic()
         self._tally["sessions ended by the server"] += int(await self._ask_server(_HANG_UP))
 
     async def _ask_server(self, sql: str) -> str:
@@ -245,7 +242,8 @@ class Storm:
                     if row.owner is None and row.wake_at and row.recoveries > 1
                 ]
                 allowed_s = max([allowed_s, *(passed_s + due_s + grace_s for due_s in backed_off_s if due_s > 0)])
-                if self._plan.skips and len(dues_s) == len(rows) and min(dues_s, default=0) > 1:
+                is_due_later = len(dues_s) == len(rows) and min(dues_s, default=0) > 1
+                if self._plan.skips and is_due_later and self._load.is_settled:
                     await self._move_server_clock(min(dues_s))
                 if passed_s > allowed_s + PATIENCE_S:
                     break

@@ -79,8 +79,12 @@ class Proc:
 
     @property
     def is_frozen(self) -> bool:
-        """It is stopped by a signal."""
-        return Path(f"/proc/{self.pid}/stat").read_text().rpartition(")")[2].split()[0] == "T"
+        """It is stopped by a signal. One that goes at this moment is not."""
+        try:
+            stat = Path(f"/proc/{self.pid}/stat").read_text()
+        except OSError:
+            return False
+        return stat.rpartition(")")[2].split()[:1] == ["T"]
 
     async def frozen(self, patience_s: float = PATIENCE_S) -> None:
         """Wait until it is stopped."""
