@@ -78,12 +78,14 @@ class Tally:
     bad_exits: list[str] = field(default_factory=list)
 
     def add(self, report: Path) -> None:
-        """Count one JUnit file. A test of a backend carries its name in its parameters: test_commit[sqlite-…]."""
+        """Count one JUnit file. A test of a backend carries its name in its parameters, test_x[sqlite-…], or is one
+        of its contract's: TestSqlite."""
         for case in ET.parse(report).iter("testcase"):
             bad = case.find("failure") is not None or case.find("error") is not None
             outcome = "failed" if bad else "skipped" if case.find("skipped") is not None else "passed"
             self.outcomes[outcome] += 1
             words = re.split(r"\W+", case.get("name", "").partition("[")[2])
+            words.append(case.get("classname", "").rpartition(".Test")[2].lower())
             if outcome == "passed":
                 self.backends.update(backend for backend in BACKENDS if backend in words)
 

@@ -74,10 +74,11 @@ async def make_movable(url: str) -> None:
 
 
 _MOVABLE_CLOCK = """
-create table "{schema}".moved (us bigint not null);
-insert into "{schema}".moved values (0);
+create table "{schema}".moved (us bigint not null, stands boolean not null);
+insert into "{schema}".moved values (0, false);
 create or replace function "{schema}".now_us() returns bigint language sql volatile
-as 'select (extract(epoch from clock_timestamp()) * 1000000)::bigint + (select us from "{schema}".moved)';
+as 'select us + case when stands then 0 else (extract(epoch from clock_timestamp()) * 1000000)::bigint end
+    from "{schema}".moved';
 """
 
 _EMPTY = """
@@ -86,7 +87,7 @@ do $$ declare name text; begin
     if name not in ('migrations', 'moved') then execute format('delete from %I.%I', '{schema}', name); end if;
   end loop;
 end $$;
-update "{schema}".moved set us = 0;
+update "{schema}".moved set us = 0, stands = false;
 """
 
 

@@ -11,6 +11,8 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 PACKAGE = ROOT / "src" / "outlast"
+TESTS = ("tests", "src/outlast/testing/stores/promises")
+"""Where tests stand."""
 
 
 @dataclass(frozen=True)

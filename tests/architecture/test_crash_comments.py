@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from tests.architecture.source import ROOT, list_files, list_modules
+from tests.architecture.source import ROOT, TESTS, list_files, list_modules
 from tests.crash.points import POINTS
 
 _TEST = re.compile(r"\[(test_\w+)(?:\[([\w-]+)\])?\]")
@@ -37,7 +37,7 @@ def test_each_place_to_die_names_a_test() -> None:
 
 def test_each_test_named_by_the_code_exists() -> None:
     """`[test_name]` in the package is a test there is; `[test_killed_at[point]]` is one of the crash points."""
-    tests = {f.name for module in list_modules() if module.is_in("tests") for f in module.iter_functions()}
+    tests = {f.name for module in list_modules() if module.is_in(*TESTS) for f in module.iter_functions()}
     wrong = []
     for path in list_files():
         if path.parts[0] == "src" and path.suffix in {".py", ".sql"}:

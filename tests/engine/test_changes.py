@@ -11,7 +11,7 @@ from outlast.core.events import RunCompleted
 from outlast.engine import changes as changes_module
 from outlast.engine.changes import Changes, Watch
 from outlast.stores.memory import MemoryStore
-from tests.stores.contract.writing import start
+from outlast.testing.stores.writing import start
 
 NOTHING_COMES_S = 0.005
 END = RunCompleted(b"1")  # type: ignore[arg-type]  # nobody looks into it here

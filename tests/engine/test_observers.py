@@ -8,8 +8,8 @@ from collections.abc import Sequence
 from outlast import Context, Outlast
 from outlast.core.events import RunReopened, RunStarted, decode_events
 from outlast.telemetry.observer import Commit, Landed
+from outlast.testing.stores.writing import entry, park, start
 from tests.engine.faulty import UNAVAILABLE
-from tests.stores.contract.writing import entry, park, start
 
 
 class Listener:

@@ -8,8 +8,8 @@ from outlast.engine import writer as writer_module
 from outlast.engine.writer import MOST_BYTES, MOST_ENTRIES
 from outlast.errors import StoreBusy
 from outlast.stores.store import LANDED, STALE
+from outlast.testing.stores.writing import entry, park, start
 from tests.engine.faulty import UNAVAILABLE, uids_of
-from tests.stores.contract.writing import entry, park, start
 
 # --- together ---------------------------------------------------------------------------------------------------------
 

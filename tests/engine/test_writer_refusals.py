@@ -5,8 +5,8 @@ from __future__ import annotations
 from outlast.engine.writer import Answer
 from outlast.errors import Fenced, StoreFull, StoreRefused
 from outlast.stores.store import LANDED
+from outlast.testing.stores.writing import entry, start
 from tests.engine.faulty import UNAVAILABLE, uids_of
-from tests.stores.contract.writing import entry, start
 
 # --- one bad entry ----------------------------------------------------------------------------------------------------
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 __all__ = ["MUTANTS", "Mutant"]
 
-CONTRACT = "tests/stores/contract"
+CONTRACT = "tests/stores/test_contract.py"
 ON_SQLITE = (CONTRACT, "-k", "sqlite")
 SUBMITTED = "        self.home.submit(progress, self, draft)\n"
 HAS_LANDED = "        self.home.landed(self, draft)\n"
@@ -50,7 +50,7 @@ MUTANTS: tuple[Mutant, ...] = (
         "stores/memory/fences.py",
         "        return worker is None or worker.dead_at is not None\n",
         "        return False\n",
-        f"{CONTRACT}/test_entries.py",
+        CONTRACT,
     ),
     _of(
         "the fence: a worker that was marked dead may write (SQLite)",
@@ -72,7 +72,7 @@ MUTANTS: tuple[Mutant, ...] = (
         "stores/memory/commits.py",
         "release.wake_at if run.mail == release.seen else now",
         "release.wake_at",
-        f"{CONTRACT}/test_parks.py",
+        CONTRACT,
     ),
     _of(
         "a lost attempt may be repeated once more than its step has retries",
@@ -113,7 +113,7 @@ MUTANTS: tuple[Mutant, ...] = (
         "stores/memory/commits.py",
         "            if run.journal[seq].mark == progress.mark:\n",
         "            if run.journal[seq].mark:\n",
-        f"{CONTRACT}/test_entries.py",
+        CONTRACT,
     ),
     _of(
         "an entry that landed and was reported as failed is not recognised (SQLite, PostgreSQL)",
@@ -134,7 +134,7 @@ MUTANTS: tuple[Mutant, ...] = (
         "stores/memory/fences.py",
         "        return run.owner == worker_id and run.epoch == release.epoch and worker_id is not None\n",
         "        return run.owner == worker_id and worker_id is not None\n",
-        f"{CONTRACT}/test_parks.py",
+        CONTRACT,
     ),
     _of(
         "a step begins although the lease is over",

@@ -7,7 +7,7 @@ import json
 
 import pytest
 
-from outlast import Context, InvalidSetting, Outlast, RunExists, StoreUnavailable
+from outlast import Context, InvalidSetting, Outlast, RunExists, StoreUnavailable, User
 from outlast.run.transfer import export_run, import_run
 
 
@@ -95,6 +95,36 @@ async def test_a_run_that_had_not_ended_is_suspended(url):
             assert await there.result(timeout=20) == 8
         assert log == ["second"]
     assert source_log == ["first", "second"]
+
+
+async def test_what_an_import_waits_for_can_be_seen_and_answered(url):
+    """A run that waits for a person waits for one where it is imported, once it was resumed there."""
+
+    def make_gate(where: str) -> Outlast:
+        app = Outlast(where)
+
+        @app.workflow(name="gate")
+        async def gate(ctx: Context) -> object:
+            return await ctx.approval("ok?", bool)
+
+        return app
+
+    source = make_gate("memory://")
+    async with source.worker():
+        run = await source.start("gate", id="G")
+        while (await source._here().get_row(run.uid)).owner is not None:
+            await asyncio.sleep(0.01)
+        lines = await export(source, run)
+    target = make_gate(url)
+    async with target.worker():
+        for _ in range(2):
+            assert (await import_run(target._here(), lines)).status == "suspended"
+        there = await target.get_run("G")
+        assert (await there.status()).waiting_on == "IMPORTED"
+        assert [wait.name for wait in (await target.waits()).waits] == ["ok?"]
+        await there.resume("IMPORTED")
+        await there.approve("ok?", True, by=User("ann"))
+        assert (await there.result(timeout=20))["value"] is True
 
 
 async def test_an_import_that_breaks_off_is_repeated(url, monkeypatch):

@@ -24,7 +24,7 @@ from outlast.stores.open import open_store
 from outlast.stores.sqlite import SqliteStore
 from outlast.stores.sqlite.connection import parse_url
 from outlast.stores.sqlite.migrate import APPLICATION_ID, list_migrations
-from tests.stores.contract.writing import queue
+from outlast.testing.stores.writing import queue
 from tests.stores.sqlite_peer import finish, spawn
 
 

@@ -18,7 +18,7 @@ from outlast.stores.sqlite.listing import write_query, write_waits_query
 from outlast.stores.sqlite.migrate import list_migrations, split
 from outlast.stores.sqlite.statements import Statement, load_statements
 from outlast.stores.store import Effects, NewRun, Progress, RowChange, RunQuery, WaitQuery
-from tests.stores.contract.writing import HOUR, claim, claiming, register
+from outlast.testing.stores.writing import HOUR, claim, claiming, register
 from tests.stores.sqlite_peer import ROOT
 
 PACKAGE = ROOT / "src/outlast/stores/sqlite"

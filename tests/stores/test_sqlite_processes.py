@@ -18,7 +18,7 @@ from outlast.errors import StoreBusy
 from outlast.stores.sqlite import SqliteStore
 from outlast.stores.sqlite.transaction import wall_clock_us
 from outlast.stores.store import NewMessage, RunQuery
-from tests.stores.contract.writing import HOUR, claim, entry, land, own, queue, register
+from outlast.testing.stores.writing import HOUR, claim, entry, land, own, queue, register
 from tests.stores.sqlite_peer import finish, spawn
 
 pytestmark = pytest.mark.process

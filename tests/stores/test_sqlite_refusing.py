@@ -9,7 +9,7 @@ import pytest
 from outlast.errors import Fenced, StoreRefused
 from outlast.stores.sqlite import SqliteStore
 from outlast.stores.store import Effects, NewRun, Progress, Send, Verdict
-from tests.stores.contract.writing import (
+from outlast.testing.stores.writing import (
     HOUR,
     commit,
     entry,

@@ -17,7 +17,7 @@ from outlast.errors import Fenced, InboxFull, StoreFull, StoreRefused, StoreUnav
 from outlast.stores.sqlite import SqliteStore
 from outlast.stores.sqlite.connection import LOG_LIMIT_BYTES
 from outlast.stores.store import Progress, Verdict
-from tests.stores.contract.writing import (
+from outlast.testing.stores.writing import (
     HOUR,
     commit,
     entry,

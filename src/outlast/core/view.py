@@ -14,8 +14,10 @@ from outlast.core.instants import format_instant
 from outlast.core.states import RunStatus, StepStatus, is_ended
 from outlast.core.waits.book import OpenWait, OpenWaits, wait_text
 
-__all__ = ["RunView", "StepView", "suspension_text", "waiting_text"]
+__all__ = ["IMPORTED", "RunView", "StepView", "suspension_text", "waiting_text"]
 
+IMPORTED = "IMPORTED"
+"""Why a run is suspended that came from a file, and had not ended where it came from."""
 OPEN = frozenset({StepStatus.PENDING, StepStatus.STARTED, StepStatus.RETRYING})
 
 

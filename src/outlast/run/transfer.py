@@ -17,9 +17,11 @@ import msgspec
 from outlast.core.events import Event, RunStarted, RunSuspended, decode_events, encode_events
 from outlast.core.fold import fold
 from outlast.core.states import RunStatus, is_ended
+from outlast.core.view import IMPORTED
 from outlast.engine.ids import new_mark
+from outlast.engine.messages.waits import show_wait
 from outlast.errors import InvalidSetting, RunExists
-from outlast.stores.store import Effects, Entry, NewRun, Progress, RowChange, Verdict
+from outlast.stores.store import Effects, Entry, NewRun, NewWait, Progress, RowChange, Verdict
 
 if TYPE_CHECKING:
     from outlast.core.view import RunView
@@ -30,8 +32,6 @@ __all__ = ["IMPORTED", "Header", "Imported", "export_run", "import_run", "read_f
 
 T = TypeVar("T")
 
-IMPORTED = "IMPORTED"
-"""Why a run is suspended that had not ended where it came from."""
 NEVER = 253_402_300_799_000_000
 """The end of the year 9999, in µs: until its last entry is written, no worker may take the run."""
 
@@ -113,7 +113,7 @@ async def import_run(engine: Engine, lines: Iterable[bytes]) -> Imported:
     holder = await engine.store.find_run(header.id)
     if holder is not None and holder.uid != header.uid:
         raise RunExists(header.id, holder.status)
-    ends = view.status is not None and (is_ended(view.status) or view.status is RunStatus.SUSPENDED)
+    ends = view.is_ended or view.suspension is not None  # else something of it could go on, be it only an answer
     prev = 0
     for number, entry in enumerate(entries):
         is_last = ends and number == len(entries) - 1
@@ -121,11 +121,12 @@ async def import_run(engine: Engine, lines: Iterable[bytes]) -> Imported:
             start=_new_run(header) if number == 0 else None,
             unowned=RunStatus.QUEUED if number else None,
             row=_final(header, view) if is_last else None,
+            waits_opened=_open_waits(view) if is_last else (),
         )
         await _commit(engine, header, entry, prev, effects)
         prev = entry.mark
     if not ends:
-        await _suspend(engine, header, entries[-1])
+        await _suspend(engine, header, entries[-1], view)
     row = await engine.get_row(header.uid)
     return Imported(row.uid, row.id, len(entries), row.status)
 
@@ -140,7 +141,7 @@ async def _commit(engine: Engine, header: Header, entry: Entry, prev: int, effec
         raise RunExists(header.id, "there with another history" if row is None else row.status)
 
 
-async def _suspend(engine: Engine, header: Header, last: Entry) -> None:
+async def _suspend(engine: Engine, header: Header, last: Entry, view: RunView) -> None:
     """Set a run aside that would go on. Once: a repeated import finds it so."""
     if (await engine.get_row(header.uid)).status is RunStatus.SUSPENDED:
         return
@@ -148,7 +149,8 @@ async def _suspend(engine: Engine, header: Header, last: Entry) -> None:
     events = encode_events([RunSuspended(last.at, IMPORTED, reason)])
     entry = Entry(last.seq + 1, last.at, last.writer, new_mark(), events)
     row = RowChange(status=RunStatus.SUSPENDED, waiting_on=IMPORTED)
-    await _commit(engine, header, entry, last.mark, Effects(unowned=RunStatus.QUEUED, row=row))
+    effects = Effects(unowned=RunStatus.QUEUED, row=row, waits_opened=_open_waits(view))
+    await _commit(engine, header, entry, last.mark, effects)
 
 
 def _new_run(header: Header) -> NewRun:
@@ -165,6 +167,11 @@ def _new_run(header: Header) -> NewRun:
         attributes=bytes(header.attributes),
         trace=header.trace,
     )
+
+
+def _open_waits(view: RunView) -> tuple[NewWait, ...]:
+    """Rows of what it waits for: people can see it, and answer when it is resumed."""
+    return tuple(map(show_wait, view.waits.values()))
 
 
 def _final(header: Header, view: RunView) -> RowChange:

@@ -1,6 +1,6 @@
 """What the engine asks of a store; what they exchange (`progress`, `records`) can be had from here too. Layer: stores.
 
-One protocol, one contract suite (`tests/stores/contract`), many backends. The words are DESIGN's: a run moves only by
+One protocol, one contract suite (`outlast.testing.stores`), many backends. The words are DESIGN's: a run moves only by
 `commit`; a late writer is refused by one of three fences (the worker's own row; the entry's position together with the
 mark of the entry before it; the run's epoch). What always holds, for every method of every backend:
 

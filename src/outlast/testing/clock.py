@@ -14,13 +14,14 @@ class SkippingClock:
     """Called, it answers µs since the Unix epoch."""
 
     def __init__(self) -> None:
-        self._skipped_us = 0
+        self.skipped_us = 0
+        """So far."""
 
     def __call__(self) -> int:
         """What time it is."""
-        return time.time_ns() // 1000 + self._skipped_us
+        return time.time_ns() // 1000 + self.skipped_us
 
     def skip(self, by_us: int) -> None:
         """So much time has passed."""
         assert by_us >= 0
-        self._skipped_us += by_us
+        self.skipped_us += by_us

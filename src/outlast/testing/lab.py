@@ -136,11 +136,14 @@ class Lab:
             await asyncio.sleep(0 if turns < PATIENT_TURNS else PAUSE_S)
             turns += 1
             look = await self._until_told(lambda: store.look(worker.claiming(1)))
-            due = min((due for due in (look.next_at, home.next_due_us()) if due is not None), default=None)
+            due = _earliest(look.next_at, home.next_due_us())
             is_due = look.due or (due is not None and due <= worker.now_us)  # it will move: it reads its inbox first
             is_moving = is_due or look.mail or look.dead or look.lapsed or home.is_moving
             if not is_moving and (not look.tasks or await self._until_told(home.tasks.claim) == 0):
-                return due
+                # A claim may have landed whose answer is still on its way.
+                owned = await self._until_told(lambda: store.list_owned(worker.id))
+                if home.known().issuperset(run.uid for run in owned) and not home.is_moving:
+                    return _earliest(look.next_at, home.next_due_us())
             if look.due or look.mail:
                 worker.wake()
 
@@ -219,6 +222,10 @@ def _calm(faults: Faults | None, *, is_calm: bool = True) -> Generator[None, Non
         yield
     finally:
         faults.is_calm = before
+
+
+def _earliest(*dues: int | None) -> int | None:
+    return min((due for due in dues if due is not None), default=None)
 
 
 def _queues_of(app: Outlast) -> Iterable[str]:

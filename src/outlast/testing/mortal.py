@@ -16,8 +16,7 @@ from typing import TYPE_CHECKING, Any
 from outlast.errors import StoreUnavailable
 
 if TYPE_CHECKING:
-    from outlast.stores.memory import MemoryStore
-    from outlast.stores.store import Outcome, Progress
+    from outlast.stores.store import Outcome, Progress, Store
 
 __all__ = ["MortalStore"]
 
@@ -25,7 +24,7 @@ __all__ = ["MortalStore"]
 class MortalStore:
     """Counts the commits that carry events, and stops at one: before it is made, or when it has landed untold."""
 
-    def __init__(self, store: MemoryStore, stops_at: int | None = None, *, landed: bool = False) -> None:
+    def __init__(self, store: Store, stops_at: int | None = None, *, landed: bool = False) -> None:
         """`stops_at` counts from 0; None: never."""
         self.commits = 0
         self.stopped = asyncio.Event()
@@ -51,7 +50,7 @@ class MortalStore:
     def renew(self, worker_id: str, lease_us: int) -> int | None:
         """From the thread of the heartbeat, which must not wait."""
         if self.stopped.is_set() and not self._released.is_set():
-            raise StoreUnavailable("memory://", "its process has stopped")
+            raise StoreUnavailable(self._store.url, "its process has stopped")
         return self._store.renew(worker_id, lease_us)
 
     async def commit(self, worker_id: str | None, batch: Sequence[Progress]) -> list[Outcome]:

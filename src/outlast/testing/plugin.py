@@ -16,7 +16,12 @@ if TYPE_CHECKING:
     from outlast.testing.lab import Lab
     from outlast.testing.ledger import Ledger
 
-__all__ = ["outlast_lab", "outlast_ledger"]
+__all__ = ["outlast_lab", "outlast_ledger", "pytest_configure"]
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """The contract of stores marks those of its tests that take over a second."""
+    config.addinivalue_line("markers", "slow: takes over a second")
 
 
 @pytest.fixture

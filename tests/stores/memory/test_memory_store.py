@@ -12,9 +12,9 @@ from outlast.errors import InvalidSetting
 from outlast.stores.memory import MemoryStore
 from outlast.stores.memory.tables import Tables
 from outlast.stores.store import Effects, NewRun, Progress, WorkerRow
+from outlast.testing.stores.writing import HOUR, claiming, entry, land, own, queue, register, row_of
 from tests.simulation.fixes import ALL_FIXES, WeakStore
 from tests.simulation.simulation import Simulation
-from tests.stores.contract.writing import HOUR, claiming, entry, land, own, queue, register, row_of
 
 
 async def opened(url: str = "memory://") -> MemoryStore:

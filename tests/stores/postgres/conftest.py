@@ -10,8 +10,8 @@ import pytest
 
 from outlast.stores.postgres import PostgresStore
 from outlast.stores.postgres.settings import parse_url
+from outlast.testing.stores.writing import HOUR, register
 from tests.postgres_schemas import empty_schema, server_url, shared_url
-from tests.stores.contract.writing import HOUR, register
 from tests.stores.postgres.sessions import Session
 
 

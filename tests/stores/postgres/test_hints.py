@@ -8,7 +8,7 @@ from collections.abc import Callable
 import pytest
 
 from outlast.stores.postgres import PostgresStore, hints
-from tests.stores.contract.writing import end, entry, land, message, own, queue, start
+from outlast.testing.stores.writing import end, entry, land, message, own, queue, start
 from tests.stores.postgres.proxy import proxy_to
 from tests.stores.postgres.sessions import Session
 

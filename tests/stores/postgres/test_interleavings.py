@@ -17,7 +17,7 @@ from outlast.stores.postgres.link import connect as connect_link
 from outlast.stores.postgres.settings import Role, parse_url
 from outlast.stores.postgres.statements import load_statements
 from outlast.stores.store import Outcome, Progress, RowChange, TaskOutcome, Verdict
-from tests.stores.contract.writing import (
+from outlast.testing.stores.writing import (
     HOUR,
     claiming,
     commit,

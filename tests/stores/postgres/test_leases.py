@@ -10,7 +10,7 @@ import pytest
 
 from outlast.errors import StoreUnavailable
 from outlast.stores.postgres import PostgresStore
-from tests.stores.contract.writing import HOUR, commit, entry, message, own, send_to
+from outlast.testing.stores.writing import HOUR, commit, entry, message, own, send_to
 from tests.stores.postgres.sessions import Session, holding, wait_until_blocked
 
 

@@ -14,7 +14,7 @@ from outlast.stores.postgres import PostgresStore
 from outlast.stores.postgres.link import connect
 from outlast.stores.postgres.settings import Role, parse_url
 from outlast.stores.store import Progress, Verdict
-from tests.stores.contract.writing import (
+from outlast.testing.stores.writing import (
     HOUR,
     claim,
     claiming,

@@ -12,8 +12,8 @@ from outlast.stores.open import open_store
 from outlast.stores.postgres import PostgresStore, migrate
 from outlast.stores.postgres.migrate import known_migrations
 from outlast.stores.postgres.settings import parse_url
+from outlast.testing.stores.writing import HOUR, own, register
 from tests.postgres_schemas import new_url, server_url
-from tests.stores.contract.writing import HOUR, own, register
 from tests.stores.postgres.sessions import Session, as_role, holding, wait_until_blocked
 
 

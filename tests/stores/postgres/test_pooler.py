@@ -11,39 +11,28 @@ import pytest
 from outlast.errors import InvalidSetting
 from outlast.stores.postgres import PostgresStore
 from outlast.stores.postgres.settings import parse_url
-from tests.stores.contract import (
-    test_claims,
-    test_deletion,
-    test_ends,
-    test_entries,
-    test_listing,
-    test_mail,
-    test_parks,
-    test_queues,
-    test_starts,
-    test_tasks,
-    test_workers,
-)
-from tests.stores.contract.writing import HOUR, entry, land, own, register
+from outlast.testing.stores.promises import claims, deletion, ends, entries, listing, mail, parks, starts, workers
+from outlast.testing.stores.promises.queued import queues, tasks
+from outlast.testing.stores.writing import HOUR, entry, land, own, register
 from tests.stores.postgres.pooler import pooler_to
 
 PROMISES = [
-    test_claims.test_order_holds_across_queues,
-    test_claims.test_only_what_is_still_so_is_adopted,
-    test_deletion.test_a_deleted_run_leaves_nothing,
-    test_ends.test_an_end_takes_the_tasks_that_nobody_runs,
-    test_entries.test_outcomes_come_in_the_order_of_the_batch,
-    test_entries.test_effects_of_a_repeated_entry_happen_once,
-    test_entries.test_an_unknown_worker_writes_nothing,
-    test_listing.test_filters_and_pages_go_together,
-    test_mail.test_sends_of_a_batch_to_one_run_all_arrive,
-    test_mail.test_a_repeated_send_counts_once,
-    test_parks.test_two_runs_that_send_to_each_other_and_park_are_both_due,
-    test_queues.test_queues_say_what_waits_and_what_is_held,
-    test_starts.test_an_ended_run_gives_its_id_up,
-    test_starts.test_many_children_start_at_once,
-    test_tasks.test_tasks_are_completed_in_company,
-    test_workers.test_a_retired_worker_hands_its_runs_back,
+    claims.test_order_holds_across_queues,
+    claims.test_only_what_is_still_so_is_adopted,
+    deletion.test_a_deleted_run_leaves_nothing,
+    ends.test_an_end_takes_the_tasks_that_nobody_runs,
+    entries.test_outcomes_come_in_the_order_of_the_batch,
+    entries.test_effects_of_a_repeated_entry_happen_once,
+    entries.test_an_unknown_worker_writes_nothing,
+    listing.test_filters_and_pages_go_together,
+    mail.test_sends_of_a_batch_to_one_run_all_arrive,
+    mail.test_a_repeated_send_counts_once,
+    parks.test_two_runs_that_send_to_each_other_and_park_are_both_due,
+    queues.test_queues_say_what_waits_and_what_is_held,
+    starts.test_an_ended_run_gives_its_id_up,
+    starts.test_many_children_start_at_once,
+    tasks.test_tasks_are_completed_in_company,
+    workers.test_a_retired_worker_hands_its_runs_back,
 ]
 """Of the contract, those that between them send most of the statements."""
 

@@ -10,8 +10,8 @@ from outlast.stores.postgres import PostgresStore
 from outlast.stores.postgres.link import connect
 from outlast.stores.postgres.settings import Role, parse_url
 from outlast.stores.postgres.statements import Statement, in_schema
+from outlast.testing.stores.writing import SECOND, register
 from tests.postgres_schemas import server_url
-from tests.stores.contract.writing import SECOND, register
 from tests.stores.postgres.sessions import Session, as_role
 
 

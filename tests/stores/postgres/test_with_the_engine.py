@@ -20,10 +20,10 @@ from outlast.stores.postgres import PostgresStore
 from outlast.stores.postgres.link import Link
 from outlast.stores.postgres.settings import parse_url
 from outlast.stores.store import Outcome, Progress, Verdict
+from outlast.testing.stores.writing import entry, marks_of, own, start
 from tests.docs.pages import ROOT, read_blocks
 from tests.postgres_schemas import server_url
 from tests.postgres_server import OwnServer, find_binaries
-from tests.stores.contract.writing import entry, marks_of, own, start
 from tests.stores.postgres.sessions import Session, as_role
 
 

@@ -13,6 +13,7 @@ import click
 from outlast.cli.doctor.findings import Finding, Level
 from outlast.cli.doctor.sqlite_file import check_file
 from outlast.cli.doctor.store import check_store
+from outlast.cli.doctor.verify import verify
 from outlast.cli.exits import ExitCode
 from outlast.cli.options import Settings, shared_options
 from outlast.cli.output import STYLES, Output
@@ -23,10 +24,17 @@ __all__ = ["doctor"]
 
 
 @click.command()
+@click.option("--verify", "verifies", is_flag=True, help="Read every journal, and tell which invariants are broken.")
+@click.option("--run", "run_id", metavar="RUN", help="With --verify: this run alone.")
 @shared_options
 @click.pass_obj
-def doctor(settings: Settings) -> ExitCode:
-    """Check the store, its workers and its runs, and say what to do. Exits 1 if something is wrong."""
+def doctor(settings: Settings, /, *, verifies: bool, run_id: str | None) -> ExitCode:
+    """Check the store, its workers and its runs, and say what to do. Exits 1 if something is wrong.
+
+    It changes nothing. With --verify it reads all that the store holds, one run at a time, beside running workers too.
+    """
+    if run_id is not None and not verifies:
+        raise click.UsageError("--run goes with --verify.")
     output = settings.output()
     url = choose_shared_url(settings.store)
     findings: list[Finding] = []
@@ -37,11 +45,14 @@ def doctor(settings: Settings) -> ExitCode:
         from outlast.cli.doctor.postgres_server import check_server
 
         findings, may_open = run_briefly(lambda: check_server(server))
+    document: dict[str, object] = {"store": without_password(url), "findings": findings}
     if may_open:
         findings += run_briefly(lambda: check_store(url))
-    shown = without_password(url)
-    output.emit({"store": shown, "findings": findings})
-    _tell(output, shown, findings)
+        if verifies:
+            verdict, document["verified"] = run_briefly(lambda: verify(url, run_id))
+            findings += verdict
+    output.emit(document)
+    _tell(output, without_password(url), findings)
     is_wrong = any(finding.level is Level.WRONG for finding in findings)
     return ExitCode.FAILED if is_wrong else ExitCode.COMPLETED
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from outlast.core.states import RunStatus
+from outlast.core.states import RunStatus, is_ended
 from outlast.stores.memory.handle import Handle
 from outlast.stores.memory.tasks import has_lapsed
 from outlast.stores.store import ALL_WAITS, ClaimedRun, Look, OwnedRun, WaitRow
@@ -83,6 +83,7 @@ class Runs(Handle):
                 and run.owner is None
                 and run.waiting_on in waiting_on
                 and deploy not in run.unfit
+                and (run.wake_at is None or run.wake_at > now)
             ]
             for run in found:
                 tables.wake(run, now)
@@ -141,7 +142,7 @@ class Runs(Handle):
 
     async def count_runs(self) -> dict[RunStatus, int]:
         with self._opened() as tables:
-            return dict(collections.Counter(run.status for run in tables.runs.values() if run.live))
+            return dict(collections.Counter(run.status for run in tables.runs.values() if not is_ended(run.status)))
 
     async def delete_run(self, uid: str) -> bool:
         with self._opened() as tables:

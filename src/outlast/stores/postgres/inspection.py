@@ -6,7 +6,7 @@ What always holds: nothing is changed, and a schema that is not there is not mad
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from outlast.stores.postgres.link import Link
     from outlast.stores.postgres.settings import Settings
 
-__all__ = ["Inspection", "TableState", "Transaction", "has_schema", "inspect"]
+__all__ = ["Inspection", "TableState", "Transaction", "ask", "has_schema", "inspect"]
 
 
 class TableState(msgspec.Struct, frozen=True):
@@ -97,6 +97,15 @@ async def has_schema(settings: Settings) -> bool:
     link = await connect(settings, Role.LISTS)
     try:
         return await _find_migration(link) > 0
+    finally:
+        await link.close()
+
+
+async def ask(settings: Settings, sql: str) -> list[tuple[Any, ...]]:
+    """Rows of one question about the store. Raises what connecting does."""
+    link = await connect(settings, Role.LISTS)
+    try:
+        return [tuple(row) for row in await link.fetch_text(sql)]
     finally:
         await link.close()
 
