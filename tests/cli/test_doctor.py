@@ -278,6 +278,17 @@ def test_suspended_runs_are_told_by_code() -> None:
     ]
 
 
+def test_runs_that_wait_for_an_answer_are_no_fault() -> None:
+    """A gate or an approval is open: a note says where to look, and nothing is wrong."""
+    runs = [
+        make_run(id="A", status=RunStatus.SUSPENDED, waiting_on="approval ship it?"),
+        make_run(id="B", status=RunStatus.SUSPENDED, waiting_on="gate stock is low"),
+    ]
+    (found,) = judge(runs, make_worker())
+    assert (found.level, found.check) == (Level.NOTE, "waits")
+    assert "outlast waits" in found.todo
+
+
 def test_workers_that_died_are_wrong_only_if_nobody_takes_over() -> None:
     """A lapsed lease is taken over within seconds; one that lapsed long ago needs a worker to be started."""
     fresh, old = make_worker(expires_at=NOW - SECOND), make_worker(expires_at=NOW - 60 * SECOND)

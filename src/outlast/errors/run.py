@@ -113,7 +113,11 @@ class WaitNotFound(RunError):
     def parts(self) -> tuple[str, str, str]:
         """What happened, to what, and what to do: without blanks where nothing was named, or nothing is open."""
         where = f"run {self.id!r}, {self.reason!r}" if self.reason else f"run {self.id!r}"
-        todo = f"Open are: {', '.join(self.open)}." if self.open else "Nothing of it is open: see run.status()."
+        todo = (
+            f"Open are: {', '.join(self.open)}."
+            if self.open
+            else "None of its gates is open. Signals and approvals are answered by signal and approve."
+        )
         return "No such wait is open", where, todo
 
 

@@ -18,7 +18,7 @@ from outlast.cli.exits import ExitCode
 from outlast.cli.options import Settings, shared_options
 from outlast.cli.output import STYLES, Output
 from outlast.cli.stopping import run_briefly
-from outlast.cli.store_choice import choose_shared_url, postgres_settings, sqlite_settings, without_password
+from outlast.cli.store_choice import choose_shared_url, choose_url, postgres_settings, sqlite_settings, without_password
 
 __all__ = ["doctor"]
 
@@ -63,6 +63,8 @@ def _tell(output: Output, url: str, findings: list[Finding]) -> None:
         output.say(f"{finding.level:<6} {finding.check}: {finding.text}", style=STYLES.get(finding.level))
         if finding.todo:
             output.say(f"       {finding.todo}")
+    if url != without_password(choose_url(None)) and any("outlast " in finding.todo for finding in findings):
+        output.say(f"These commands are for --store {url}.")
     counts = Counter(finding.level for finding in findings)
     found = counts[Level.WRONG]
     if not found:

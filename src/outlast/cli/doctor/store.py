@@ -11,6 +11,7 @@ from outlast.cli.doctor.findings import Finding, note, ok, wrong
 from outlast.cli.exits import problem_of
 from outlast.cli.output import show_duration
 from outlast.core.states import RunStatus
+from outlast.core.waits.events import WaitKind
 from outlast.errors import OutlastError
 from outlast.stores.open import open_store
 from outlast.stores.store import QueueRow, RunQuery, RunRow, Store, WorkerRow
@@ -24,6 +25,8 @@ SKEW_US = 1_000_000
 MOST_RUNS = 10_000
 PAGE = 1000
 SUSPECT_FROM = 3
+ANSWERED = tuple(f"{kind} " for kind in (WaitKind.GATE, WaitKind.APPROVAL))
+"""How `waiting_on` begins where a person is asked: nothing is wrong with such a run."""
 
 
 async def check_store(url: str) -> list[Finding]:
@@ -151,9 +154,14 @@ def _find_reason(queue: str, function: str, alive: list[WorkerRow]) -> str:
 
 def _judge_suspended(runs: list[RunRow]) -> Iterator[Finding]:
     suspended: defaultdict[str, list[str]] = defaultdict(list)
+    asking: list[str] = []
     for row in runs:
-        if row.status is RunStatus.SUSPENDED:
+        if row.status is RunStatus.SUSPENDED and (row.waiting_on or "").startswith(ANSWERED):
+            asking.append(row.id)
+        elif row.status is RunStatus.SUSPENDED:
             suspended[row.waiting_on or "?"].append(row.id)
+    if asking:
+        yield note("waits", f"{len(asking)} wait for somebody's answer: {_some(asking)}", "See who may: outlast waits.")
     for code, ids in sorted(suspended.items()):
         todo = f"See why: outlast show {ids[0]}. Put right what it says, then: outlast resume {ids[0]}."
         yield wrong("suspended", f"{len(ids)} on {code}: {_some(ids)}", todo)

@@ -85,7 +85,10 @@ def approve(
             return (await run.approve(reason, given, by=by, timeout=timeout, key=key)).at
         except TimeoutError:
             what, where = f"Recorded, but not judged within {within}", f"approval {reason!r} of run {run_id!r}"
-            todo = "It will be, when a worker comes to it. With --key the same command asks about the same attempt."
+            todo = (
+                "It will be, when a worker comes to it and the body asks so: outlast waits shows what is asked. "
+                "With --key the same command asks about the same attempt."
+            )
             raise CommandError("NOT_JUDGED", what, where, todo, ExitCode.WAITING) from None
 
     at = on_run(existing_store(settings.store), run_id, decide)
