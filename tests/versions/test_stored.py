@@ -145,6 +145,23 @@ async def test_closures_that_run_as_steps_have_no_place_in_a_plan(deploys: Deplo
     assert "ctx" in workflow.plan.unclosed
 
 
+async def test_a_plain_body_has_no_stored_plan(deploys: Deploys) -> None:
+    """It waits inside its calls: its runs go on with their own version, or one that fits."""
+
+    def plain(charge: Any, pack: Any) -> Any:
+        def fulfil(ctx: Context, order: str) -> str:
+            receipt: str = ctx.wait(charge(order))
+            ctx.wait(ctx.sleep("1h"))
+            return receipt
+
+        return fulfil
+
+    old = deploys.app(plain)
+    await park(deploys, old)
+    assert "a plain def body" in await told_in_conflict(deploys.app(begun_otherwise))
+    assert await finish(old) == "receipt a 1"
+
+
 async def test_a_plan_gives_the_engine_no_functions(deploys: Deploys) -> None:
     """Such as a backoff: the engine calls it where a body's errors have no place."""
 

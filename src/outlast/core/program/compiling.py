@@ -40,6 +40,8 @@ class NotClosed(Exception):
 
 def compile_program(body: FunctionMeaning) -> Program:
     """The program of a body. Raises NotClosed."""
+    if not isinstance(body.definition, ast.AsyncFunctionDef):  # it waits within its calls, and programs are walked
+        raise NotClosed(body.definition, body.scope.module, "a plain def body")
     compiler = _Compiler()
     tree = compiler.compile(body)
     functions = tuple(ProgramFunction(name, code) for name, code in compiler.functions.items())
