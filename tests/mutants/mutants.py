@@ -125,8 +125,8 @@ MUTANTS: tuple[Mutant, ...] = (
     _of(
         "a message that is on record already counts again",
         "engine/mail.py",
-        "    if message.id not in run.known:\n        run.known.add(message.id)\n",
-        "    if True:\n        run.known.add(message.id)\n",
+        "    if message.id not in run.known:\n        run.known[message.id] = None\n",
+        "    if True:\n        run.known[message.id] = None\n",
     ),
     _of("a child tells its parent twice how it ended", "engine/draft.py", TELLS, f"{TELLS}{TELLS_AGAIN}"),
     _of(

@@ -226,8 +226,9 @@ def _settle_lost(run: HotRun, here: Container[str], gone: Container[tuple[str, i
 
 def settle_overdue(run: HotRun) -> None:
     """An unwind has waited long enough for attempts that the body had given up. Children are waited for."""
+    here = {event.key for event in run.queue if isinstance(event, ATTEMPT_EVENTS)}  # known, and not on record yet
     for key, attempt in run.steps.unsettled.items():
-        if key not in run.steps.elsewhere or key in run.steps.queued:
+        if key not in here and (key not in run.steps.elsewhere or key in run.steps.queued):
             _settle_as_failed(run, key, attempt, OVERDUE)
 
 

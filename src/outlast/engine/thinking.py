@@ -161,7 +161,7 @@ def _feed_succeeded(run: HotRun, draft: Draft, machine: Machine, event: StepSucc
         del run.steps[event.key]
         _move(run, draft, machine, event)
     else:
-        _move(run, draft, machine, _settled(run, event))
+        _feed_settled(run, draft, machine, event)
 
 
 def _feed(run: HotRun, draft: Draft, machine: Machine, event: Event | Arrival) -> None:
@@ -192,7 +192,7 @@ def _feed_arrival(run: HotRun, draft: Draft, machine: Machine, arrival: Arrival)
 
 def _feed_failed(run: HotRun, draft: Draft, machine: Machine, event: StepFailed) -> None:
     if not _settles(run, event):
-        _move(run, draft, machine, _settled(run, event))
+        _feed_settled(run, draft, machine, event)
     elif event.retry_at is None:
         del run.steps[event.key]
         _move(run, draft, machine, event)
@@ -200,6 +200,14 @@ def _feed_failed(run: HotRun, draft: Draft, machine: Machine, event: StepFailed)
         draft.events.append(event)
         run.has_progressed = True
         run.retry_later(event.key, event.retry_at)
+
+
+def _feed_settled(run: HotRun, draft: Draft, machine: Machine, event: StepSucceeded | StepFailed) -> None:
+    """How an attempt ended that the body had given up; unless the unwind did not wait for it, and that is on record."""
+    if event.message or event.key in run.steps.unsettled:
+        _move(run, draft, machine, _settled(run, event))
+    else:
+        books.warn_dropped(run, (event,))
 
 
 def _move(run: HotRun, draft: Draft, machine: Machine, stimulus: Stimulus) -> None:

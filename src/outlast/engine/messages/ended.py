@@ -9,7 +9,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, cast
 
-from outlast.core.events import OUTCOMES, EffectKept, Event, RunOutcome, RunStarted, StepStarted, UndoRegistered
+from outlast.core.events import (
+    OUTCOMES,
+    EffectKept,
+    Event,
+    RunOutcome,
+    RunStarted,
+    StepFailed,
+    StepStarted,
+    StepSucceeded,
+    UndoRegistered,
+)
 from outlast.core.keys import child_uid
 from outlast.core.lineage.children import end_message_id, tell_end
 from outlast.core.states import RunStatus
@@ -36,11 +46,14 @@ async def _look(run: HotRun) -> None:
         if row is None or row.live or row.status in {RunStatus.FAILED, RunStatus.CANCELLED}:
             continue  # it will tell; or it has ended since, and its message is under way
         events = await _read(run, row)
-        step = run.steps.get(key)
-        if not run.is_dropped and step is not None and step.is_begun and type(events[-1]) in OUTCOMES:
-            ends = [event for event in events if type(event) in OUTCOMES]
+        step, ends = run.steps.get(key), [event for event in events if type(event) in OUTCOMES]
+        message = end_message_id(row.uid, len(ends))
+        if run.is_dropped or step is None or not step.is_begun or type(events[-1]) not in OUTCOMES:
+            continue
+        if not any(isinstance(event, StepSucceeded | StepFailed) and event.key == key for event in run.queue):
             told = tell_end(_started(events), key, cast(RunOutcome, ends[-1]), undoable=_is_undoable(events))
-            run.take(settle_end(run, told, f"{end_message_id(row.uid, len(ends))}:{step.attempt}", run.now_us()))
+            run.known[message] = None  # should it have ended while it was asked for, its own message says nothing new
+            run.take(settle_end(run, told, f"{message}:{step.attempt}", run.now_us()))
 
 
 async def _find_last(run: HotRun, uid: str) -> RunRow | None:

@@ -36,8 +36,9 @@ def check_row(picture: Picture, *, are_parked: bool = False) -> Iterator[Broken]
         return
     view = picture.view
     status = view.status
-    if status is RunStatus.QUEUED and row.status is RunStatus.RUNNING:
-        status = RunStatus.RUNNING  # a claim alone writes no entry
+    is_gated = row.status is RunStatus.SUSPENDED and view.waits.gates > 0
+    if status is RunStatus.QUEUED and (row.status is RunStatus.RUNNING or is_gated):
+        status = row.status  # a claim alone writes no entry, and a retry may come back to an open gate
     if status is not row.status:
         yield Broken(Rule.ROW, f"its row is {row.status}, its journal says {view.status}")
     elif view.status is RunStatus.QUEUED:
