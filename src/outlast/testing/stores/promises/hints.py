@@ -84,8 +84,10 @@ async def _retire(store: Store) -> None:
 
 
 Change = Callable[[Store], Awaitable[None]]
-CHANGES: list[Change] = [_start, _start_child, _send_to_parked, _send_to_owned, _send_as_effect, _park_until_now]
-CHANGES += [_queue_a_task, _end, _retire]
+CHANGES: tuple[Change, ...] = (
+    *(_start, _start_child, _send_to_parked, _send_to_owned, _send_as_effect, _park_until_now),
+    *(_queue_a_task, _end, _retire),
+)
 
 
 # SPEC Q3
