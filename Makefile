@@ -14,11 +14,14 @@ PIP := $(PY) -m pip -qq --disable-pip-version-check
 LOCK := uv pip compile pyproject.toml --quiet --system-certs --universal --python-version 3.11 --generate-hashes \
 	--no-emit-index-url --no-header --no-annotate
 
+# What between them goes through the core.
+CORE_TESTS := $(addprefix tests/,core authoring plans graphs waits children versions run verifying journals)
+
 # No recipe runs beside another: they share .venv, and tests share two cores.
 .NOTPARALLEL:
 .DELETE_ON_ERROR:
 .DEFAULT_GOAL := help
-.PHONY: help setup pythons demo check format test test-fast soak simulate mutate chaos bench build lock clean
+.PHONY: help setup pythons demo check format test test-fast coverage soak simulate mutate chaos bench build lock clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -38,6 +41,10 @@ check: $(READY) ## format, lint, layers and types; quick, before every commit
 format: $(READY) ## lay the code out, and mend what the linter can mend
 	@$(PY) -m ruff check --fix-only --quiet .
 	@$(PY) -m ruff format .
+
+coverage: $(READY) ## which ways through the core no test goes, by branch; takes some minutes
+	@$(PY) -m coverage run -m pytest -q -m "not soak and not process" $(CORE_TESTS) $(ARGS)
+	@$(PY) -m coverage report
 
 soak: $(READY) ## the long tests: crashes, simulations and leaks, for many minutes
 	@$(PY) scripts/run_tests.py soak $(ARGS)
