@@ -301,8 +301,9 @@ class Draft:
             run.is_shown_gated = False
             release = Release(run.epoch, run.seen, run.alarm.deadline_us) if self.is_released else None
             return RowChange(
-                status=RunStatus.SUSPENDED, waiting_on=run.suspended_on, release=release, unfit=run.unfit or None
-            )
+                status=RunStatus.SUSPENDED, waiting_on=run.suspended_on, release=release, unfit=run.unfit or None,
+                reopened=isinstance(self.events[0], RunReopened),
+            )  # fmt: skip
         if isinstance(self.events[0] if self.events else None, RunReopened):
             run.recoveries = 0
             return RowChange(status=self.status, waiting_on="", error=b"", reopened=True, recovered=True)

@@ -76,7 +76,7 @@ def check_tasks(picture: Picture) -> Iterator[Broken]:
             yield Broken(Rule.ATTEMPT, f"{what} is not on record")
         elif task.owner is None and not task.stop and picture.row.live and not _is_awaited(picture, task.key):
             yield Broken(Rule.KEPT, f"{what} waits in queue {task.queue}, and nobody waits for it")
-    for key, attempt in () if picture.is_import else picture.lost:
+    for key, attempt in () if picture.is_import or not picture.row.live else picture.lost:
         yield Broken(Rule.KEPT, f"attempt {attempt} of queued step {key} is open, without a task or a message")
 
 
