@@ -187,7 +187,7 @@ def test_a_module_that_exits_does_not_end_the_command_silently() -> None:
 
 def test_a_definition_that_cannot_work_is_told_in_its_own_words() -> None:
     """A workflow refused where it is declared: the three parts, no traceback, exit 2."""
-    write("t_wrong.py", ONE + "@app.workflow\ndef plain(ctx: Context) -> None: ...\n")
+    write("t_wrong.py", ONE + "@app.workflow\nasync def generating(ctx: Context):\n    yield\n")
     error = refused("t_wrong.py")
     assert error.problem.code == "INVALID_DEFINITION"
     assert error.exit_code is ExitCode.USAGE

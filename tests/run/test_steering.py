@@ -59,7 +59,7 @@ async def test_a_run_that_is_not_suspended_cannot_be_resumed(app):
     """There is nothing to open."""
     gate, steady = declare_steady(app)
     run = await app.start(steady, 4)
-    with pytest.raises(WaitNotFound, match=r"run '[^']+'\. Nothing of it is open: see run\.status\(\)\."):
+    with pytest.raises(WaitNotFound, match=r"run '[^']+'\. None of its gates is open\."):
         await run.resume()
     gate.is_open.set()
     await run.result(timeout=10)
