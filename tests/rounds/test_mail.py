@@ -12,7 +12,7 @@ from outlast import (
     RunCancelled,
     User,
 )
-from outlast.engine import hotruns
+from outlast.engine import hotruns, sweeper
 from tests.rounds.bodies import PATIENCE_S, declare_reading
 
 
@@ -133,3 +133,61 @@ async def test_a_cancel_is_not_lost_between_rounds(app: Outlast):
             assert await run.cancel(f"enough {number}")
             with pytest.raises(RunCancelled, match=f"enough {number}"):
                 await run.result(timeout=PATIENCE_S)
+
+
+async def test_a_later_round_cleans_up_though_no_command_says_that_it_began(memory_app: Outlast, monkeypatch):
+    """A body at rest in `asyncio.sleep` was parked; the cancel that wakes it reaches it where it waits."""
+    app = memory_app
+    monkeypatch.setattr(sweeper, "PARK_AFTER_US", 0)
+    said: list[int] = []
+
+    @app.step(name="tidy")
+    async def tidy(n: int) -> None:
+        said.append(n)
+
+    @app.workflow(name="tidies")
+    async def tidies(ctx: Context, n: int = 0) -> None:
+        if n == 0:
+            await ctx.continue_as_new(1)
+        try:
+            await asyncio.sleep(3600)
+        finally:
+            await tidy(n)
+
+    async with app.worker():
+        run = await app.start(tidies, id="t")
+        async with asyncio.timeout(PATIENCE_S):
+            while not await _is_parked(app, "t", run.uid):
+                await asyncio.sleep(0.01)
+        assert await run.cancel("enough")
+        with pytest.raises(RunCancelled):
+            await run.result(timeout=PATIENCE_S)
+    assert said == [1]
+
+
+async def _is_parked(app: Outlast, id: str, before: str) -> bool:
+    row = await app._store.find_run(id)
+    return row is not None and row.uid != before and row.owner is None and row.epoch > 0
+
+
+async def test_a_decision_with_a_key_is_answered_by_a_later_round_too(memory_app: Outlast):
+    """Who asks again, after the run went on, hears what the round before judged."""
+
+    @memory_app.workflow(name="asks")
+    async def asks(ctx: Context, n: int = 0) -> str:
+        answer = await ctx.approval("ship it?", bool)
+        if n < 2:
+            await ctx.continue_as_new(n + 1)
+        return answer.by.id
+
+    async with memory_app.worker():
+        run = await memory_app.start(asks, id="a")
+        bob = User("bob")
+        first = await run.approve("ship it?", True, by=bob, key="k0", timeout=PATIENCE_S)
+        for n in (1, 2):
+            async with asyncio.timeout(PATIENCE_S):
+                while (await (await memory_app.get_run("a")).status()).input["n"] < n:
+                    await asyncio.sleep(0.005)
+            assert await run.approve("ship it?", True, by=bob, key="k0", timeout=PATIENCE_S) == first
+            await run.approve("ship it?", True, by=bob, key=f"k{n}", timeout=PATIENCE_S)
+        assert await run.result(timeout=PATIENCE_S) == "bob"

@@ -6,6 +6,7 @@ still this worker's. Every attempt on record has an outcome, executes here, or i
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Container, Iterable, Sequence
 from typing import TYPE_CHECKING, cast
 
@@ -130,9 +131,13 @@ def find_cancel_of_unbegun(run: HotRun, raw: Sequence[Event]) -> CancelRequested
     that was cancelled, and might go on as another before it hears of it."""
     if len(raw) == 1 and is_too_late(run):
         return cancel_at_deadline(run)
-    if run.started is None or not run.started.continues or any(map(is_command, raw)):
+    started = run.started
+    if started is None or not started.continues or any(map(is_command, raw)):
         return None
-    return next((event for event in (*raw, *run.queue) if isinstance(event, CancelRequested)), None)
+    # A body that waits for a timer of asyncio has begun, and no command says so.
+    left = itertools.takewhile(lambda event: event is started or getattr(event, "at", None) == started.at, raw)
+    unread = run.queue if run.epoch == 1 else ()
+    return next((event for event in (*left, *unread) if isinstance(event, CancelRequested)), None)
 
 
 def is_gated(run: HotRun) -> bool:

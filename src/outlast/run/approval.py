@@ -66,6 +66,7 @@ class Attempt:
             new_uid(self._engine.clock.now_us()) if key is None else decision_id(self._origin, self._reason, key)
         )
         self._look(self._events)
+        await self._look_back()
         if self._judged is None:
             refusal = standing.refuse(self._key, self._by, await self._engine.store.now())
             await self._send()
@@ -100,6 +101,18 @@ class Attempt:
         self._uid, self._next, self._position, self._has_ended = uid, "", -1, False
         self._events.clear()
         self._look(await self._read())
+        await self._look_back()
+
+    async def _look_back(self) -> None:
+        """What an earlier round has heard, this one does not hear again: it was judged there."""
+        events: Sequence[Event] = self._events
+        while self._judged is None and events:
+            started = events[0]
+            if not isinstance(started, RunStarted) or self._message not in started.known:
+                return
+            entries = await self._engine.read_events(started.continues, after=-1)
+            events = [event for _, batch in entries for event in batch]
+            self._look_for_it(events)
 
     @property
     def _is_judged(self) -> bool:
@@ -145,13 +158,17 @@ class Attempt:
         return events
 
     def _look(self, events: Sequence[Event]) -> None:
+        self._look_for_it(events)
+        for event in events:
+            self._has_ended = type(event) in OUTCOMES
+            self._next = event.next if isinstance(event, RunCompleted) else ""
+
+    def _look_for_it(self, events: Sequence[Event]) -> None:
         for event in events:
             if isinstance(event, DecisionMade) and event.message == self._message:
                 self._made = event
             elif isinstance(event, DecisionJudged) and event.message == self._message and self._judged is None:
                 self._judged = event
-            self._has_ended = type(event) in OUTCOMES
-            self._next = event.next if isinstance(event, RunCompleted) else ""
 
     async def _answer(self) -> Decided[Any]:
         judged, made = self._judged, self._made
