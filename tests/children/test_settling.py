@@ -85,7 +85,8 @@ async def test_an_unwind_asks_again_what_became_of_a_queued_step(app: Outlast, s
     async with app.worker():
         run = await app.start(order)
         assert (await fails(run)).status == "failed"
-        assert (len(asked), diary) == (2, [])
+        assert len(asked) >= 2  # a run that is loaded in between asks for itself
+        assert diary == []
 
 
 # SPEC R10
