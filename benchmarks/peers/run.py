@@ -42,7 +42,7 @@ from benchmarks.table import Figures, draw  # noqa: E402
 PEERS_PYTHON = ROOT / ".venv-peers" / "bin" / "python"
 NEEDS_POSTGRES = {"absurd"}
 LEAST = {"dbos": 35.0, "absurd": 10.0}
-"""Times the steps a second of the peer at its best, with 256 runs of 10 steps at once: the targets (issue 3)."""
+"""Times the steps a second of the peer at its best, with 256 runs of 10 steps at once: the targets."""
 SEQUENCES = [(steps, concurrency) for steps in (1, 10) for concurrency in (1, 16, 64, 256)]
 LONG_STEPS = 1000
 QUEUED_AT_ONCE = 16
