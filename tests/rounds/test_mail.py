@@ -13,6 +13,7 @@ from outlast import (
     User,
 )
 from outlast.engine import hotruns, sweeper
+from outlast.run.approval import Attempt
 from tests.rounds.bodies import PATIENCE_S, declare_reading
 
 
@@ -190,4 +191,32 @@ async def test_a_decision_with_a_key_is_answered_by_a_later_round_too(memory_app
                     await asyncio.sleep(0.005)
             assert await run.approve("ship it?", True, by=bob, key="k0", timeout=PATIENCE_S) == first
             await run.approve("ship it?", True, by=bob, key=f"k{n}", timeout=PATIENCE_S)
+        assert await run.result(timeout=PATIENCE_S) == "bob"
+
+
+async def test_a_decision_that_a_later_round_gets_is_judged_there(app: Outlast, monkeypatch):
+    """The round that was looked at had its answer already; while the decision was sent, the run went on and asked."""
+
+    @app.workflow(name="asks")
+    async def asks(ctx: Context, n: int = 0) -> str:
+        answer = await ctx.approval("ship it?", bool)
+        if n == 0:
+            await ctx.wait_for("go")
+            await ctx.continue_as_new(1)
+        return answer.by.id
+
+    async with app.worker():
+        run = await app.start(asks, id="a")
+        await run.approve("ship it?", True, by=User("ann"), timeout=PATIENCE_S)
+        send = Attempt._send
+
+        async def send_late(self: Attempt) -> None:
+            await run.signal("go")
+            async with asyncio.timeout(PATIENCE_S):
+                while (await (await app.get_run("a")).status()).uid == run.uid:
+                    await asyncio.sleep(0.005)
+            await send(self)
+
+        monkeypatch.setattr(Attempt, "_send", send_late)
+        assert (await run.approve("ship it?", True, by=User("bob"), timeout=PATIENCE_S)).by == User("bob")
         assert await run.result(timeout=PATIENCE_S) == "bob"

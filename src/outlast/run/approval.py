@@ -68,9 +68,9 @@ class Attempt:
         self._look(self._events)
         await self._look_back()
         if self._judged is None:
-            refusal = standing.refuse(self._key, self._by, await self._engine.store.now())
+            refusal, uid = standing.refuse(self._key, self._by, await self._engine.store.now()), self._uid
             await self._send()
-            if refusal is not None and not self._has_ended:
+            if refusal is not None and not self._has_ended and self._uid == uid:  # else a later round has it to judge
                 raise self._error(refusal)
             await self._follow(timeout_us)
             while not self._is_judged and self._next:
