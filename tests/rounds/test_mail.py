@@ -10,6 +10,7 @@ from outlast import (
     Context,
     Outlast,
     RunCancelled,
+    RunFailed,
     User,
 )
 from outlast.engine import hotruns, sweeper
@@ -220,3 +221,29 @@ async def test_a_decision_that_a_later_round_gets_is_judged_there(app: Outlast, 
         monkeypatch.setattr(Attempt, "_send", send_late)
         assert (await run.approve("ship it?", True, by=User("bob"), timeout=PATIENCE_S)).by == User("bob")
         assert await run.result(timeout=PATIENCE_S) == "bob"
+
+
+async def test_a_run_whose_id_went_to_another_fails_instead_of_going_on(any_app: Outlast):
+    """It failed, its id was started anew, by a run that goes on at once; then it was retried: there is no id for a next
+    round of it, and it says so."""
+    app = any_app
+    is_first = True
+
+    @app.workflow(name="moving")
+    async def moving(ctx: Context, number: int) -> int:
+        if is_first:
+            raise ValueError("not yet")
+        if not number:
+            await ctx.continue_as_new(1)
+        return number
+
+    async with app.worker():
+        old = await app.start(moving, 0, id="r")
+        with pytest.raises(RunFailed, match="not yet"):
+            await old.result(timeout=PATIENCE_S)
+        is_first = False
+        new = await app.start(moving, 0, id="r", on_conflict="restart")
+        assert await new.result(timeout=PATIENCE_S) == 1
+        await old.retry()
+        with pytest.raises(RunFailed, match="'r'"):
+            await old.result(timeout=PATIENCE_S)

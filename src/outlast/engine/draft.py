@@ -20,6 +20,7 @@ from outlast.core.events import (
     Event,
     RunCancelled,
     RunCompleted,
+    RunFailed,
     RunOutcome,
     RunReopened,
     RunSuspended,
@@ -36,6 +37,7 @@ from outlast.core.events import (
     WaitStarted,
 )
 from outlast.core.lineage.children import STATUS_OF
+from outlast.core.lineage.rounds import NEXT_KEY
 from outlast.core.reopening import UNWIND
 from outlast.core.states import RunStatus
 from outlast.engine.books import is_gated
@@ -122,10 +124,19 @@ class Draft:
             elif type(command) in OF_WAITS:
                 self.note_wait(run, command)
             elif type(command) is RunCompleted:
-                self.is_undoable = bool(machine.undoables)
-                if command.next:
-                    self.children.append(start_round(run, machine, command.next))
+                self.events.append(self._complete(run, machine, command))
+                continue
             self.events.append(command)
+
+    def _complete(self, run: HotRun, machine: Machine, command: RunCompleted) -> RunOutcome:
+        """It is over, or goes on as a next round: unless its id went to another run, after which it was retried."""
+        self.is_undoable = bool(machine.undoables)
+        if command.next:
+            refusal = run.home.refusals.get((run.uid, NEXT_KEY))
+            if refusal is not None:
+                return RunFailed(refusal)
+            self.children.append(start_round(run, machine, command.next))
+        return command
 
     def _place(self, run: HotRun, machine: Machine, command: StepStarted) -> StepStarted:
         """The first attempt starts with this entry if there is a place for it, else it waits in line."""

@@ -24,6 +24,7 @@ from outlast.core.events import (
     VersionTaken,
     decode_events,
 )
+from outlast.core.lineage.rounds import NEXT_KEY
 from outlast.core.machine import Machine
 from outlast.core.reopening import Reopening
 from outlast.engine import books, mail
@@ -121,13 +122,14 @@ class Loader:
             return  # reconcile finds it
 
     async def _note_if_taken(self, uid: str, child: Progress) -> None:
-        """When the load comes to it again, the step of that child fails."""
+        """When the load comes to it again, the step of that child fails; or, for a next round, the run."""
         started, *_ = decode_events(child.events)  # as it was written
         assert isinstance(started, RunStarted)
         holder = await self._home.store.find_run(started.id)
         if holder is not None and holder.uid != child.uid:
             error = RunExists(started.id, holder.status)
-            self._home.refusals[uid, started.parent_key] = encode_error(error)
+            key = NEXT_KEY if started.continues == uid else started.parent_key
+            self._home.refusals[uid, key] = encode_error(error)
 
     async def _load(self, run: HotRun) -> None:
         """CRASH: until its first entry lands, a load has changed nothing. [test_killed_at[journal-read]]"""

@@ -179,7 +179,9 @@ class Starter:
             replaces=replaces,
         )
         worker = self._engine.worker
-        if not started.due and worker is not None and worker.is_working and start.queue in worker.settings.queues:
+        is_served = worker is not None and worker.is_working and start.queue in worker.settings.queues
+        # One that takes an id over is committed alone: what its body asks for at once may be a next round of that id.
+        if worker is not None and is_served and not started.due and replaces is None:
             home = worker.home
             if home is not None and home.free > 0:
                 answer = await self._start_here(worker, workflow, started, new)

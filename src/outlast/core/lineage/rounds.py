@@ -14,13 +14,17 @@ from typing import TypeAlias
 from outlast.core.events import CancelRequested, DecisionMade, SignalReceived
 from outlast.core.keys import child_uid
 
-__all__ = ["GoesOn", "Heard", "find_goes_on", "keep_known", "next_uid"]
+__all__ = ["NEXT_KEY", "GoesOn", "Heard", "find_goes_on", "keep_known", "next_uid"]
 
 Heard: TypeAlias = SignalReceived | DecisionMade | CancelRequested
 """What came from outside, and is for the next round if this one has not taken it."""
 
 MOST_KNOWN = 500
 """Ids of messages that a round tells the next of: whoever sends one again does so soon."""
+
+
+NEXT_KEY = "#next"
+"""What the next round goes by among the runs that a run starts. No step has this key."""
 
 
 class GoesOn(BaseException):
@@ -43,8 +47,8 @@ def find_goes_on(error: BaseException | None) -> GoesOn | None:
 
 
 def next_uid(uid: str) -> str:
-    """Of the round that follows: there can be no second one. No step has this key."""
-    return child_uid(uid, "#next")
+    """Of the round that follows: there can be no second one."""
+    return child_uid(uid, NEXT_KEY)
 
 
 def keep_known(messages: Iterable[str]) -> tuple[str, ...]:
