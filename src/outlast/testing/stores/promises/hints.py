@@ -106,6 +106,7 @@ async def test_who_listens_is_told_of_a_change(store: Store, worker: str, change
 async def test_who_listens_elsewhere_is_told(store: Store, worker: str, make_store: MakeStore) -> None:
     """A change made through one handle is hinted at on another."""
     listener = Listener(await make_store())
+    await asyncio.sleep(0.2)  # until it watches; what came before that is found by looking
     await queue(store, "r")
     assert await listener.is_told()
 
