@@ -38,13 +38,13 @@ from outlast.core.events import (
 )
 from outlast.core.machine import Machine
 from outlast.core.replay import Replay
+from outlast.engine.attempts.stepper import Stepper
 from outlast.engine.draft import Draft
 from outlast.engine.engine import Engine
 from outlast.engine.hot import HotRun
 from outlast.engine.hotruns import HotRuns
 from outlast.engine.loading import Loader
 from outlast.engine.starting import Starter
-from outlast.engine.stepper import Stepper
 from outlast.engine.tasks.held import HeldTask
 from outlast.engine.tasks.taking import TaskTaker
 from outlast.engine.versions.keeping import VersionKeeper

@@ -14,9 +14,9 @@ from outlast.authoring.module import Module
 from outlast.core.attempts import OpenSteps
 from outlast.core.calls import PendingStep
 from outlast.core.events import Event, StepFailed, StepSucceeded
+from outlast.engine.attempts.stepper import Stepper
+from outlast.engine.attempts.threads import ThreadPool
 from outlast.engine.clock import StoreClock
-from outlast.engine.stepper import Stepper
-from outlast.engine.threads import ThreadPool
 from tests.authoring.player import START_US, Player
 
 LOG = logging.getLogger("outlast")

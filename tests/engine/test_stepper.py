@@ -14,7 +14,7 @@ import pytest
 from outlast.authoring.current import current_step
 from outlast.authoring.module import Module
 from outlast.core.events import StepFailed, StepSucceeded
-from outlast.engine.stepper import Attempt
+from outlast.engine.attempts.stepper import Attempt
 from outlast.errors import NonRetryable
 from tests.engine.stepping import Gate, Stepping, failures_of
 
@@ -86,8 +86,9 @@ async def test_a_keyboard_interrupt_is_the_processs(stepping) -> None:
 
     run = stepping.run_of(interrupt)
     assert stepping.stepper.reserve()
+    lane = asyncio.create_task(asyncio.sleep(0))
     with pytest.raises(KeyboardInterrupt):
-        stepping.stepper._execute(Attempt(stepping.stepper, run, run.pending["s"], 1)).send(None)
+        stepping.stepper._execute(Attempt(stepping.stepper, run, run.pending["s"], 1), lane).send(None)
     assert (run.told, stepping.free_places()) == ([], 3)
 
 
@@ -100,7 +101,8 @@ async def test_an_attempt_that_is_closed_has_no_outcome(stepping) -> None:
 
     run = stepping.run_of(wait)
     assert stepping.stepper.reserve()
-    execution = stepping.stepper._execute(Attempt(stepping.stepper, run, run.pending["s"], 1))
+    lane = asyncio.create_task(asyncio.sleep(0))
+    execution = stepping.stepper._execute(Attempt(stepping.stepper, run, run.pending["s"], 1), lane)
     execution.send(None)
     execution.close()
     assert (run.told, stepping.free_places()) == ([], 3)

@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from outlast.engine import threads as threads_module
-from outlast.engine.threads import ThreadPool
+from outlast.engine.attempts import threads as threads_module
+from outlast.engine.attempts.threads import ThreadPool
 
 WAIT_S = 20.0
 """What a broken pool makes a test wait."""

@@ -104,7 +104,7 @@ MUTANTS: tuple[Mutant, ...] = (
     ),
     _of(
         "an outcome is recorded twice",
-        "engine/stepper.py",
+        "engine/attempts/stepper.py",
         "        self._done(attempt)\n        run.take(event)\n",
         "        self._done(attempt)\n        run.take(event)\n        run.take(event)\n",
     ),
@@ -138,7 +138,7 @@ MUTANTS: tuple[Mutant, ...] = (
     ),
     _of(
         "a step begins although the lease is over",
-        "engine/stepper.py",
+        "engine/attempts/stepper.py",
         "        if not home.holds_lease():\n",
         "        if False:\n",
         "tests/engine/test_stepper.py",

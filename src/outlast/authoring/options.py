@@ -7,7 +7,7 @@ always holds: settings are complete and valid; whoever reads them checks nothing
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
 from typing import Any, Final, TypedDict
 
@@ -67,6 +67,12 @@ class StepSettings:
     undo_with: Callable[..., object] | None = None
     """What undoes its success."""
     on_error: Callable[..., object] | None = None
+    is_limited: bool = field(init=False)
+    """An attempt may take too long, or be silent for too long."""
+
+    def __post_init__(self) -> None:
+        is_limited = self.timeout_us is not None or self.heartbeat_timeout_us is not None
+        object.__setattr__(self, "is_limited", is_limited)
 
     @property
     def undo(self) -> str:

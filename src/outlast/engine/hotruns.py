@@ -40,10 +40,10 @@ from outlast.telemetry.observer import Observers
 if TYPE_CHECKING:
     from outlast.authoring.module import Module
     from outlast.core.events import ErrorRecord
+    from outlast.engine.attempts.stepper import Stepper
     from outlast.engine.clock import StoreClock
     from outlast.engine.draft import Draft
     from outlast.engine.loading import Loader
-    from outlast.engine.stepper import Stepper
     from outlast.engine.tasks.taking import TaskTaker
     from outlast.engine.watchdog import Watchdog
     from outlast.engine.writer import Answer, Writer

@@ -15,16 +15,16 @@ from typing import TYPE_CHECKING, Self
 
 import msgspec
 
+from outlast.engine.attempts.stepper import Stepper
+from outlast.engine.attempts.threads import ThreadPool
 from outlast.engine.clock import boottime_us
 from outlast.engine.heartbeat import Heartbeat
 from outlast.engine.hotruns import HotRuns
 from outlast.engine.ids import new_uid
 from outlast.engine.loading import Loader
-from outlast.engine.stepper import Stepper
 from outlast.engine.sweeper import Sweeper
 from outlast.engine.tasks.queues import TaskClaim, plan_claims
 from outlast.engine.tasks.taking import TaskTaker
-from outlast.engine.threads import ThreadPool
 from outlast.engine.versions.serving import python_version
 from outlast.engine.watchdog import Watchdog
 from outlast.errors import Fenced, StoreError

@@ -34,6 +34,8 @@ PERSISTENT = (StoreFull, StoreReadOnly, StoreCorrupt)
 """Errors that say nothing landed, and that waiting a moment does not mend. Who starts a run is told at once; what runs
 have done is kept, and written when there is room."""
 
+TELLING_FAILED = "outlast failed to carry on a run after its commit"
+
 CLOSE_S = 10.0
 """How long closing waits for a store that does not answer."""
 
@@ -177,7 +179,10 @@ class Writer:
         for (progress, done, _), answer in zip(batch, answers, strict=True):
             if progress.seq >= 0 and (answer is LANDED or answer.verdict is Verdict.LANDED):
                 self.entries += 1
-            _tell(done, answer)
+            try:  # `_tell`, written out: this happens once a step
+                done(answer)
+            except Exception:  # noqa: BLE001 - see there
+                _log.exception(TELLING_FAILED)
         # CRASH: what observers were not told is in the journal: mirrors catch up on it. [test_killed_beside_a_mirror]
         if self._observers:
             self.report(parts, answers, worker_id, boottime_us() - began_us)
@@ -241,4 +246,4 @@ def _tell(done: Callable[[Answer], None], answer: Answer) -> None:
     try:
         done(answer)
     except Exception:  # noqa: BLE001 - see above
-        _log.exception("outlast failed to carry on a run after its commit")
+        _log.exception(TELLING_FAILED)

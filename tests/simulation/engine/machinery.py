@@ -17,8 +17,8 @@ from typing import Any, TypeVar
 from unittest.mock import patch
 
 from outlast.engine import clock, ids, worker
+from outlast.engine.attempts.threads import ThreadPool
 from outlast.engine.heartbeat import Heartbeat
-from outlast.engine.threads import ThreadPool
 from outlast.engine.watchdog import Watchdog
 from outlast.errors import StoreError
 from tests.simulation.engine.world import Host, World

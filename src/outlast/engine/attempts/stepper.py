@@ -1,8 +1,8 @@
 """Carrying out attempts of steps, in this process. Layer: engine.
 
-An attempt comes here when the entry that records it has landed, with a place reserved. It gets a task of its own, in a
-copy of the context of the body task that called the step, and ends in exactly one call of the run: succeeded, failed,
-or settled after the body had given up. What always holds: user code is entered only while the lease is held
+An attempt comes here when the entry that records it has landed, with a place reserved. It executes in a lane, in a copy
+of the context of the body task that called the step, and ends in exactly one call of the run: succeeded, failed, or
+settled after the body had given up. What always holds: user code is entered only while the lease is held
 (PROTOCOL F6), and a place is given back exactly once.
 """
 
@@ -25,16 +25,17 @@ from outlast.authoring.exceptions import encode_error
 from outlast.core.durations import format_duration
 from outlast.core.events import StepFailed, StepProgressed, StepSucceeded
 from outlast.core.retry import judge_failure
+from outlast.engine.attempts.lanes import Lanes
 from outlast.engine.tasks.carrier import step_trace_of
 from outlast.errors import HeartbeatTimeout, InvalidSetting, StepTimeout
 from outlast.telemetry.logs import log_outcome_dropped, log_step_failed
 
 if TYPE_CHECKING:
     from outlast.authoring.call import Call
+    from outlast.engine.attempts.threads import ThreadPool
     from outlast.engine.hot import HotRun
     from outlast.engine.hotruns import HotRuns
     from outlast.engine.tasks.carrier import Carried, Carrier
-    from outlast.engine.threads import ThreadPool
     from outlast.telemetry.tracing import AttemptSpan, Tracing
 
 __all__ = ["Attempt", "Stepper"]
@@ -46,8 +47,8 @@ class Attempt:
     """One execution of a step."""
 
     __slots__ = (
-        "alarm", "began_at", "call", "info", "is_begun", "key", "number", "progress_at", "pulse", "run", "span",
-        "stepper", "stopped", "task",
+        "alarm", "began_at", "call", "info", "key", "number", "progress_at", "pulse", "run", "span", "stepper",
+        "stopped", "task",
     )  # fmt: skip
 
     def __init__(self, stepper: Stepper, run: Carrier, pending: Carried, number: int) -> None:
@@ -57,24 +58,17 @@ class Attempt:
         self.call: Call = pending.call  # type: ignore[assignment]  # authoring's calls are the only ones there are
         self.number = number
         self.task: asyncio.Task[None] | None = None
+        """In which it executes; None: it has not begun."""
         self.info: StepInfo | None = None
         self.alarm: asyncio.TimerHandle | None = None
         """Rings when it has taken too long."""
         self.pulse: asyncio.TimerHandle | None = None
         """Rings when it has given no sign of life for too long."""
-        self.is_begun = False
-        """Its task has had a turn."""
         self.began_at = 0
         self.stopped = ""
         """Why it was told to stop: `cancelled`, `timeout`, `heartbeat` or `lost`."""
         self.progress_at = 0
         self.span: AttemptSpan | None = None
-
-    @property
-    def has_limits(self) -> bool:
-        """It may time out."""
-        settings = self.call.settings
-        return settings.timeout_us is not None or settings.heartbeat_timeout_us is not None
 
     def step_info(self) -> StepInfo:
         """What `current_step()` gives, in the step and in what outlives it."""
@@ -114,6 +108,7 @@ class Stepper:
         self._executors = executors
         self._line: collections.OrderedDict[tuple[HotRun, str], None] = collections.OrderedDict()
         self._attempts: dict[tuple[Carrier, str], Attempt] = {}
+        self._lanes = Lanes(home.loop, self._execute)
         self.is_closed = False
         self.on_free: Callable[[], None] | None = None
         """Told, once, of the next place that nobody in line takes."""
@@ -162,8 +157,7 @@ class Stepper:
         """Begin the attempt. Its place was reserved."""
         attempt = Attempt(self, run, pending, number)
         self._attempts[run, pending.key] = attempt
-        context = pending.context.copy()
-        attempt.task = self._home.loop.create_task(self._execute(attempt), context=context)
+        self._lanes.run(attempt, pending.context.copy())
 
     def cancel(self, run: Carrier, key: str, why: str = "cancelled") -> None:
         """Tell the attempt to stop, if it executes: an async one at once; a thread sees it and goes on to its end."""
@@ -172,16 +166,16 @@ class Stepper:
             self._stop(attempt, why)
 
     def stop_all(self, why: str) -> list[asyncio.Task[None]]:
-        """Tell every attempt to stop; gives their tasks."""
-        attempts = list(self._attempts.values())
-        for attempt in attempts:
+        """Tell every attempt to stop; gives their tasks, as `tasks` does."""
+        for attempt in list(self._attempts.values()):
             if not attempt.stopped:
                 self._stop(attempt, why)
-        return [attempt.task for attempt in attempts if attempt.task is not None]
+        return self.tasks()
 
     def tasks(self) -> list[asyncio.Task[None]]:
-        """Of all attempts that execute here."""
-        return [attempt.task for attempt in self._attempts.values() if attempt.task is not None]
+        """Those in which attempts execute, or are about to. One task may be there for several that have not begun."""
+        tasks = [attempt.task or self._lanes.open for attempt in self._attempts.values()]
+        return [task for task in tasks if task is not None]
 
     def describe(self) -> str:
         """Names the step whose task is current, for warnings about a blocked event loop."""
@@ -195,12 +189,12 @@ class Stepper:
         attempt.stopped = why
         if attempt.info is not None:
             attempt.info.stop(why)
-        if attempt.is_begun and attempt.task is not None and (attempt.call.is_async or why != "cancelled"):
-            attempt.task.cancel()  # a task that has not begun would end without a word, and keep its place
+        if attempt.task is not None and (attempt.call.is_async or why != "cancelled"):
+            attempt.task.cancel()
 
-    async def _execute(self, attempt: Attempt) -> None:
+    async def _execute(self, attempt: Attempt, task: asyncio.Task[None]) -> None:
         home, call = self._home, attempt.call
-        attempt.is_begun = True
+        attempt.task = task
         began_at = attempt.began_at = home.clock.now_us()
         if attempt.stopped:
             self._ended(attempt, began_at, None, asyncio.CancelledError())
@@ -214,11 +208,10 @@ class Stepper:
         failure: BaseException | None = None
         try:
             entered_step(attempt)
-            self._tell_of(attempt)
-            is_elsewhere = not call.is_async or settings.executor is not None
-            if attempt.has_limits and (call.is_async or settings.executor is not None):  # in a thread: once it is there
-                self._start_limits(attempt)
-            value = await (self._invoke_elsewhere(attempt) if is_elsewhere else call.invoke())
+            if self.tracing is not None or self.on_begin is not None:
+                self._tell_of(attempt)
+            is_plain = call.is_async and settings.executor is None and not settings.is_limited
+            value = await (call.invoke() if is_plain else self._invoke(attempt))
             raw = call.encode_result(value)
         except KeyboardInterrupt as error:
             if call.is_async:
@@ -254,16 +247,20 @@ class Stepper:
         if self.on_begin is not None:
             self.on_begin(attempt.step_info())
 
-    async def _invoke_elsewhere(self, attempt: Attempt) -> Any:
-        """In a thread, or in the executor the step names."""
-        call = attempt.call
-        if call.settings.executor is not None:
-            executor = self._executors.get(call.settings.executor)
+    async def _invoke(self, attempt: Attempt) -> Any:
+        """Here, in a thread, or in the executor the step names; within its limits."""
+        call, settings = attempt.call, attempt.call.settings
+        if settings.is_limited and (call.is_async or settings.executor is not None):  # in a thread: once it is there
+            self._start_limits(attempt)
+        if settings.executor is not None:
+            executor = self._executors.get(settings.executor)
             if executor is None:
                 known = ", ".join(sorted(self._executors)) or "none"
-                raise InvalidSetting(f"executor of step {call.function!r}", call.settings.executor, f"one of: {known}")
+                raise InvalidSetting(f"executor of step {call.function!r}", settings.executor, f"one of: {known}")
             function, arguments = call.remote()
             return await self._home.loop.run_in_executor(executor, function, *arguments)
+        if call.is_async:
+            return await call.invoke()
         value = await self._threads.run(contextvars.copy_context(), functools.partial(self._enter, attempt))
         return await value if asyncio.iscoroutine(value) else value  # a closure such as `lambda: client.get(url)`
 
@@ -273,7 +270,7 @@ class Stepper:
             raise asyncio.CancelledError
         if not self._home.holds_lease():
             raise _LeaseOver
-        if attempt.has_limits:  # they count from here: waiting for a thread is not the step's fault
+        if attempt.call.settings.is_limited:  # they count from here: waiting for a thread is not the step's fault
             self._home.loop.call_soon_threadsafe(self._start_limits, attempt)
         return attempt.call.invoke()
 

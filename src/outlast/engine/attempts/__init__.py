@@ -1,0 +1,1 @@
+"""Attempts of steps, carried out in this process. Layer: engine."""
