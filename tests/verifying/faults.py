@@ -176,6 +176,24 @@ ROWS: dict[str, Fault] = {
         r"its row waits on 'step charge', its journal says 'sleep until",
         _set("nap", waiting_on="step charge"),
     ),
+    "another wait behind a retry": Fault(
+        Rule.ROW,
+        "gated",
+        r"its row waits on 'step charge', its journal says 'approval go on\?'",
+        _set("gated", waiting_on="step charge"),
+    ),
+    "suspended at a gate beside a step": Fault(
+        Rule.ROW,
+        "gated beside",
+        r"its row is suspended, its journal says running",
+        _set("gated beside", status="suspended", waiting_on="approval go on?", wake_at=None),
+    ),
+    "suspended at no gate": Fault(
+        Rule.ROW,
+        "due",
+        r"its row is suspended, its journal says running",
+        _set("due", status="suspended", waiting_on="approval go on?"),
+    ),
     "another workflow": Fault(Rule.ROW, "done", r"its row is of", _set("done", workflow="nap")),
     "a lost row of a wait": Fault(
         Rule.ROW, "ask", r"its row of wait 'ship it\?' is None", lambda t: t.run("delete from waits")
@@ -185,11 +203,16 @@ ROWS: dict[str, Fault] = {
         "nap",
         r"its row of wait 'ship it\?' is \('approval'",
         lambda t: t.run(
-            "insert into waits select ?, key, kind, name, opened_at, deadline, policy from waits", t.uid("nap")
+            "insert into waits select ?, key, kind, name, opened_at, deadline, policy from waits"
+            " where deadline is not null",
+            t.uid("nap"),
         ),
     ),
     "a wait with another deadline": Fault(
-        Rule.ROW, "ask", r"its row of wait", lambda t: t.run("update waits set deadline = deadline + 1")
+        Rule.ROW,
+        "ask",
+        r"its row of wait",
+        lambda t: t.run("update waits set deadline = deadline + 1 where deadline is not null"),
     ),
     "a sleep that never ends": Fault(
         Rule.KEPT, "nap", r"its sleep 1 is due at .*, and its row wakes it never", _set("nap", wake_at=None)
@@ -237,6 +260,15 @@ ROWS: dict[str, Fault] = {
         "queued",
         r"attempt 1 of queued step render is open, without a task or a message",
         lambda t: t.run("delete from tasks"),
+    ),
+    "a queued step without its task, of a run whose row says that it has ended": Fault(
+        Rule.KEPT,
+        "queued",
+        r"attempt 1 of queued step render is open, without a task or a message",
+        lambda t: (
+            t.run("delete from tasks"),
+            _set("queued", status="completed", live=0, finished_at=1, wake_at=None, waiting_on="")(t),
+        ),
     ),
     "a child that is gone": Fault(
         Rule.FAMILY,

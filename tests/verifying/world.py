@@ -22,6 +22,10 @@ __all__ = ["Events", "Tables", "build", "make_app", "problems_of"]
 Events = list[dict[str, Any]]
 
 
+mended: list[bool] = []
+"""What the body of `gated` fails without: a retry finds it."""
+
+
 def make_app(url: str, **options: Any) -> Outlast:
     app = Outlast(url, **options)
 
@@ -44,6 +48,7 @@ def make_app(url: str, **options: Any) -> Outlast:
         raise ConnectionError("later")
 
     add_workflows(app, add, render, patient)
+    add_gated(app, render)
     return app
 
 
@@ -87,9 +92,25 @@ def add_workflows(app: Outlast, add: Any, render: Any, patient: Any) -> None:
         await asyncio.Event().wait()
 
 
+def add_gated(app: Outlast, render: Any) -> None:
+    @app.workflow(name="gated")
+    async def gated(ctx: Context, has_step: bool) -> None:
+        """Fails beside an approval, until it is mended."""
+
+        async def check() -> None:
+            await ctx.sleep("1ms")
+            if not mended:
+                raise ValueError("not yet")
+
+        steps = [render("a house")] if has_step else []
+        await asyncio.gather(ctx.approval("go on?", bool), check(), *steps)
+
+
 async def build(url: str, **options: Any) -> None:
-    """All of it, and nobody left at work: what has not ended is parked, but for one due run that nobody has seen."""
+    """All of it, and nobody left at work: what has not ended is parked, but for one due run that nobody has
+    seen, and one that nobody has seen since it was retried."""
     app = make_app(url, **options)
+    mended.clear()
     async with app.worker():
         done: Any = await app.start("sum", [1, 2, 3], id="done")
         assert await done.result(timeout=30) == 6
@@ -107,12 +128,21 @@ async def build(url: str, **options: Any) -> None:
         for name, input in (("nap", (3,)), ("ask", ()), ("queued", ()), ("waits", ()), ("stuck", ())):
             await app.start(name, *input, id=name)
         await app.start("family", True, id="waiting family")
+        gated = [
+            await app.start("gated", has_step, id=id) for id, has_step in (("gated", False), ("gated beside", True))
+        ]
+        for each in gated:
+            with pytest.raises(RunFailed, match="not yet"):
+                await each.result(timeout=30)
+        mended.append(True)
+        await gated[0].retry()
         expected = {"nap": "sleep", "ask": "approval", "queued": "step", "waits": "step", "stuck": "DEADLOCK",
-                    "waiting family": "child"}  # fmt: skip
+                    "waiting family": "child", "gated": "approval"}  # fmt: skip
         for id, word in expected.items():
             await _until(app, id, lambda row, word=word: row.owner is None and word in row.waiting_on)
     async with app:
         await app.start("sum", [7], id="due")
+        await (await app.get_run("gated beside")).retry()
 
 
 async def _until(app: Outlast, id: str, is_so: Callable[[RunRow], bool]) -> None:

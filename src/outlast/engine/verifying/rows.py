@@ -7,10 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator
 
+import msgspec
+
 from outlast.core.events import CancelRequested, RunReopened
 from outlast.core.instants import format_instant
 from outlast.core.states import RunStatus, StepStatus, is_ended
 from outlast.core.verifying import Broken, Rule
+from outlast.core.view import RunView
 from outlast.engine.books import DEADLINE
 from outlast.engine.verifying.picture import Picture
 from outlast.stores.store import recovery_delay_us
@@ -34,12 +37,8 @@ def check_row(picture: Picture, *, are_parked: bool = False) -> Iterator[Broken]
         yield Broken(Rule.ROW, f"its row is {row.status}, and has {row.live=} {row.finished_at=}")
     if row.owner is not None and row.live:
         return
-    view = picture.view
-    status = view.status
-    is_gated = row.status is RunStatus.SUSPENDED and view.waits.gates > 0
-    if status is RunStatus.QUEUED and (row.status is RunStatus.RUNNING or is_gated):
-        status = row.status  # a claim alone writes no entry, and a retry may come back to an open gate
-    if status is not row.status:
+    view = _view_as_claimed(picture)
+    if view.status is not row.status and not (view.status is RunStatus.QUEUED and row.status is RunStatus.RUNNING):
         yield Broken(Rule.ROW, f"its row is {row.status}, its journal says {view.status}")
     elif view.status is RunStatus.QUEUED:
         pass  # that journal does not show yet that anybody had it: its body may have asked for a plain timer
@@ -47,6 +46,16 @@ def check_row(picture: Picture, *, are_parked: bool = False) -> Iterator[Broken]
         yield Broken(Rule.ROW, f"its row waits on {row.waiting_on!r}, its journal says {view.waiting_on!r}")
     if not row.live and (row.waiting_on or row.wake_at is not None or row.owner is not None):
         yield Broken(Rule.ROW, f"it has ended, and its row has {row.waiting_on=} {row.wake_at=} {row.owner=}")
+
+
+def _view_as_claimed(picture: Picture) -> RunView:
+    """What the journal says, which a claim alone writes nothing into: of a run that is suspended though its journal
+    says queued, a retry has come back to a gate, and nothing goes on beside that (SPEC R1)."""
+    view = picture.view
+    if view.status is RunStatus.QUEUED and picture.row.status is RunStatus.SUSPENDED:
+        view = msgspec.structs.replace(view, status=RunStatus.RUNNING)
+        view.settle_status()
+    return view
 
 
 def _is_parked(picture: Picture) -> bool:
@@ -76,7 +85,7 @@ def check_tasks(picture: Picture) -> Iterator[Broken]:
             yield Broken(Rule.ATTEMPT, f"{what} is not on record")
         elif task.owner is None and not task.stop and picture.row.live and not _is_awaited(picture, task.key):
             yield Broken(Rule.KEPT, f"{what} waits in queue {task.queue}, and nobody waits for it")
-    for key, attempt in () if picture.is_import or not picture.row.live else picture.lost:
+    for key, attempt in () if picture.is_import or picture.view.is_ended else picture.lost:  # who ends asks no more
         yield Broken(Rule.KEPT, f"attempt {attempt} of queued step {key} is open, without a task or a message")
 
 
