@@ -7,7 +7,8 @@ import asyncio
 import msgspec
 import pytest
 
-from outlast.core.events import DecisionJudged, RunCompleted, WaitStarted
+from outlast.core.events import CancelRequested, DecisionJudged, RunCancelled, RunCompleted, WaitStarted
+from outlast.core.lineage.rounds import GoesOn
 from outlast.core.machine import Machine
 from outlast.core.waits.approval import Approvers, Policy, write_policy
 from tests.core.machines import START_US, Recorder, make_machine, replay, step, succeeded
@@ -170,3 +171,45 @@ def test_a_policy_without_settings_costs_nothing() -> None:
     (started,) = machine.begin()
     assert isinstance(started, WaitStarted)
     assert bytes(started.policy) == b"{}"
+
+
+async def _settled_before(machine: Machine) -> str:
+    await approval(machine, "ship?")
+    await step(machine, "last")
+    return "done"
+
+
+def test_a_decision_that_was_heard_while_the_run_was_set_aside_is_judged_before_the_end() -> None:
+    """The body's end came of what is on record before the decision; nothing stands behind an end."""
+
+    async def body(machine: Machine) -> bytes:
+        return encoded(await _settled_before(machine))
+
+    recorder = Recorder(body).feed(decided("ship?", 1, "bob", "d1"))
+    aside = [*recorder.journal, succeeded("last"), decided("ship?", 2, "eve", "d2")]
+    machine, owed = replay(body, aside)
+    assert [type(event) for event in owed] == [DecisionJudged, RunCompleted]
+    machine.evict()
+    again, beyond = replay(body, [*aside, *owed])
+    assert beyond == []
+    again.evict()
+
+
+@pytest.mark.parametrize("is_forced", [False, True])
+def test_a_cancel_that_was_heard_while_the_run_was_set_aside_ends_a_run_that_would_go_on(is_forced: bool) -> None:
+    """The next round is not on record, so that there is none: the run ends as cancelled, once."""
+
+    async def body(machine: Machine) -> bytes:
+        await _settled_before(machine)
+        raise GoesOn(b"null", "v1")
+
+    recorder = Recorder(body).feed(decided("ship?", 1, "bob", "d1"))
+    cancel = CancelRequested(START_US, "c1", "enough", is_forced)
+    aside = [*recorder.journal, succeeded("last"), decided("ship?", 2, "eve", "d2"), cancel]
+    machine, owed = replay(body, aside)
+    assert [type(event) for event in owed] == [DecisionJudged, RunCancelled]
+    assert machine.goes_on is None
+    machine.evict()
+    again, beyond = replay(body, [*aside, *owed])
+    assert beyond == []
+    again.evict()

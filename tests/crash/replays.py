@@ -8,7 +8,16 @@ from collections.abc import Iterator, Sequence
 from outlast.authoring.context import RunFacts
 from outlast.authoring.exceptions import encode_error
 from outlast.authoring.module import Module
-from outlast.core.events import OUTCOMES, CancelRequested, Event, RunCancelled, RunStarted, RunTakenOver
+from outlast.core.events import (
+    OUTCOMES,
+    CancelRequested,
+    DecisionMade,
+    Event,
+    RunCancelled,
+    RunStarted,
+    RunTakenOver,
+    SignalReceived,
+)
 from outlast.core.machine import Machine
 from outlast.core.reopening import splice
 from outlast.core.replay import Replay
@@ -49,7 +58,10 @@ def check_replay(journal: Sequence[tuple[Entry, Sequence[Event]]], registry: Mod
 
 def _has_ended_without_its_body(events: Sequence[Event]) -> bool:
     """It was cancelled by force, before it began, or while it was set aside: its body never said that it ends."""
-    is_unbegun = all(isinstance(event, RunStarted | RunTakenOver | CancelRequested) for event in events[:-1])
+    started = events[0]
+    is_next_round = isinstance(started, RunStarted) and bool(started.continues)  # what it was sent before comes with it
+    heard = SignalReceived | DecisionMade | CancelRequested if is_next_round else CancelRequested
+    is_unbegun = all(isinstance(event, RunStarted | RunTakenOver | heard) for event in events[:-1])
     is_forced = any(isinstance(event, CancelRequested) and event.force for event in events)
     end = events[-1]
     return isinstance(end, RunCancelled) and (is_unbegun or is_forced or "(not cleaned up: " in end.reason)

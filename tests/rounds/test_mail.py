@@ -57,6 +57,34 @@ async def test_a_signal_with_a_key_counts_once_in_all_rounds(any_app: Outlast):
         assert await run.result(timeout=PATIENCE_S) == [1, 2, 3]
 
 
+async def test_what_came_behind_a_timer_that_ends_the_round_is_the_next_ones(any_app: Outlast):
+    """Nobody was at work when the timer was due and when the messages came: they are read before it fires, and it comes
+    first."""
+    app = any_app
+
+    @app.workflow(name="napping")
+    async def napping(ctx: Context, is_second: bool = False) -> list[object]:
+        if not is_second:
+            await ctx.sleep("200ms")
+            await ctx.continue_as_new(True)
+        answer = await ctx.approval("ship it?", bool)
+        return [await ctx.wait_for("number", int), await ctx.wait_for("number", int), answer.by.id]
+
+    async with app:
+        async with app.worker():
+            run = await app.start(napping)
+            async with asyncio.timeout(PATIENCE_S):
+                while not any(item.kind == "sleeping" for item in await run.timeline()):
+                    await asyncio.sleep(0.005)
+        await asyncio.sleep(0.25)
+        await run.signal("number", 1)
+        with pytest.raises(TimeoutError):
+            await run.approve("ship it?", True, by=User("bob"), timeout=0)
+        await run.signal("number", 2)
+        async with app.worker():
+            assert await run.result(timeout=PATIENCE_S) == [1, 2, "bob"]
+
+
 async def test_signals_that_one_round_did_not_take_are_the_next_ones(app: Outlast):
     """Read and recorded in one round, without anybody who waits for them: the next finds them at once, in order."""
 

@@ -208,6 +208,8 @@ class Machine(Requests):
         if self._decided is not None and not (event.force and self._unwinding is None):
             if self.goes_on is not None:  # the run has not ended, only this round of it
                 self.goes_on, self._decided = None, RunCancelled(self.cancel_reason)
+                if self.outcome is not None:  # asked for, and not on record: the run was set aside
+                    self._end(self._decided)
             return  # its end is decided, and the clean-up of what is left goes on
         if event.force:
             self._drop_body(RunCancelled(self.cancel_reason))
@@ -232,7 +234,7 @@ class Machine(Requests):
 
     def _drop_body(self, outcome: RunOutcome) -> None:
         """The body gets no say, or is not to be trusted. What it did is undone all the same."""
-        self._decided, self.goes_on = outcome, None
+        self._decided, self.goes_on, self.outcome = outcome, None, None
         for pending in list(self.pending.values()):
             self.give_up(pending)
         if self._waits is not None:

@@ -13,6 +13,7 @@ from collections.abc import Iterable
 
 from outlast.core.calls import StepCall
 from outlast.core.events import (
+    OUTCOMES,
     Command,
     DecisionJudged,
     Event,
@@ -63,7 +64,7 @@ class Replay:
                     stimulus, recorded = groups.popleft()
                     machine.expected = len(recorded)
                     machine.is_last = not groups
-                    self._asked.extend(_move(machine, stimulus))
+                    self._take(_move(machine, stimulus))
                     for command in recorded:
                         self._meet(command)
         finally:
@@ -74,6 +75,16 @@ class Replay:
     def finish(self) -> list[Command]:
         """What the body asked for beyond the journal: its next commands."""
         return list(self._asked)
+
+    def _take(self, commands: list[Command]) -> None:
+        """Behind a body's end comes what was heard while the run was set aside, so that its end is not on record yet:
+        the answer to that stands before it, and what changes it stands in its place."""
+        asked = self._asked
+        if commands and asked and type(asked[-1]) in OUTCOMES:
+            end = asked.pop()
+            if self._machine.outcome is end:
+                commands = [*commands, end]
+        asked.extend(commands)
 
     def _meet(self, recorded: Command) -> None:
         if not self._asked:

@@ -113,8 +113,9 @@ def _feed_all(run: HotRun, draft: Draft, machine: Machine) -> None:
             event = queue.popleft()
             if type(event) is StepSucceeded:
                 _feed_succeeded(run, draft, machine, event)
-            elif isinstance(event, MAIL) and _fire_before(run, draft, machine, event):
-                queue.appendleft(event)
+            elif isinstance(event, MAIL) and (timer := _find_due_before(machine, event)) is not None:
+                queue.appendleft(event)  # first: should the timer end this round, the event is for the next
+                _fire(run, draft, machine, timer, run.now_us())
             else:
                 _feed(run, draft, machine, event)
             continue
@@ -144,15 +145,10 @@ def _fire(run: HotRun, draft: Draft, machine: Machine, timer: BodyTimer, now: in
     _move(run, draft, machine, TimerFired(max(now, timer.due_us), timer.ordinal, timer.due_us))
 
 
-def _fire_before(
-    run: HotRun, draft: Draft, machine: Machine, event: SignalReceived | DecisionMade | GateOpened
-) -> bool:
-    """The first timer that was due when the message came: it comes first, however late both are (PROTOCOL F22)."""
+def _find_due_before(machine: Machine, event: SignalReceived | DecisionMade | GateOpened) -> BodyTimer | None:
+    """The first timer, if it was due when the message came: it comes first, however late both are (PROTOCOL F22)."""
     timer = machine.next_timer()
-    if timer is None or timer.due_us > event.sent_at:
-        return False
-    _fire(run, draft, machine, timer, run.now_us())
-    return True
+    return None if timer is None or timer.due_us > event.sent_at else timer
 
 
 def _feed_succeeded(run: HotRun, draft: Draft, machine: Machine, event: StepSucceeded) -> None:

@@ -268,6 +268,11 @@ async def _undo(ctx: Context, tag: str) -> None:
     ctx.compensate(unbook, tag, "by hand")
 
 
+async def _next(ctx: Context, program: Program) -> None:
+    """What is behind it is the next round's."""
+    await ctx.continue_as_new(program)
+
+
 async def _fail(ctx: Context, text: str) -> None:
     raise RuntimeError(text)
 
@@ -276,7 +281,7 @@ OPERATIONS: dict[str, Any] = {
     "step": _step, "queued": _queued, "newer": _newer, "sleep": _sleep, "plain sleep": _plain_sleep, "all": _all,
     "group": _group, "race": _race, "map": _map, "within": _within, "try": _try, "finally": _finally,
     "signal": _signal, "approval": _approval, "gate": _gate, "child": _child, "left": _left, "note": _note_down,
-    "undo": _undo, "fail": _fail,
+    "undo": _undo, "fail": _fail, "next": _next,
 }  # fmt: skip
 
 

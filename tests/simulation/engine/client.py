@@ -7,7 +7,7 @@ engine loses is missed by the run it was for, and seen at the end.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
 from typing import Any
 
 from outlast.app import Outlast
@@ -43,8 +43,10 @@ class Client:
         self._app = app
         self.acknowledged: set[str] = set()
         """Ids of runs whose start was."""
-        self.cancelled: set[str] = set()
-        """uids of runs of which a cancel was acknowledged while they were live."""
+        self.cancelled: dict[str, int] = {}
+        """By the uid of the handle, when a cancel was acknowledged of a run that was live, in the world's time."""
+        self._ahead: set[tuple[str, str]] = set()
+        """Ids of runs and names of what they wait for, or will: these answers are sent before anybody asks."""
         self._answered: set[tuple[str, str, str]] = set()
         self._retried: set[str] = set()
 
@@ -54,12 +56,34 @@ class Client:
         await self._until_told(lambda: self._app.start(play, program, id=id, **options))
         self.acknowledged.add(id)
 
-    async def cancel(self, id: str, delay_s: float, *, force: bool) -> None:
-        """Ask the run to stop."""
-        await asyncio.sleep(delay_s)
+    async def cancel(self, id: str, delay_s: float, *, force: bool, since_s: float = 0.0) -> None:
+        """Ask the run to stop, by a handle that was got so long ago: for another round, maybe."""
+        await asyncio.sleep(delay_s - since_s)
         run = await self._until_told(lambda: self._app.get_run(id))
+        await asyncio.sleep(since_s)
         if run is not None and await self._until_told(lambda: run.cancel("enough", force=force)):
-            self.cancelled.add(run.uid)
+            self.cancelled[run.uid] = self._host.world.now_us
+
+    async def send_ahead(self, id: str, kind: str, name: str, delay_s: float) -> None:
+        """Answer what the run will ask, in whichever round: once, since who knows that it was told says it no more."""
+        self._ahead.add((id, name))
+        run = None
+        while run is None:
+            await asyncio.sleep(delay_s)
+            run = await self._until_told(lambda: self._app.get_run(id))
+        if not await self._until_told(lambda: self._send_ahead(run, kind, name)):
+            self._ahead.discard((id, name))
+
+    async def _send_ahead(self, run: Run[Any], kind: str, name: str) -> bool:
+        if kind == "signal":
+            await run.signal(name, 7, key=f"{name} ahead")
+        else:
+            await run.approve(name, True, by=BOB, key=f"{name} ahead", timeout=5)
+        return True
+
+    def is_any_retried(self, uids: Iterable[str]) -> bool:
+        """Whether one of these was asked to go on after it had failed."""
+        return not self._retried.isdisjoint(uids)
 
     async def look_after(self) -> None:
         """Answer what anybody waits for, and let failed runs go on, for ever."""
@@ -72,7 +96,7 @@ class Client:
                 continue
             for wait in page.waits:
                 name = (wait.run_uid, wait.key, wait.since.isoformat())
-                if name not in self._answered:
+                if name not in self._answered and (wait.run_id, wait.name) not in self._ahead:
                     self._answered.add(name)
                     self._host.loop.create_task(self._answer(wait))
             for info in failed.runs:

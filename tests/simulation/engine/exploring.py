@@ -9,7 +9,8 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from tests.simulation.engine.simulation import Simulation
+from outlast.core.events import decode_events
+from tests.simulation.engine.simulation import ROUNDS, Simulation
 
 __all__ = ["Findings", "Walk", "explore", "kept_seeds", "seeds_of", "walk"]
 
@@ -58,12 +59,14 @@ def walk(seed: str) -> Walk:
     entries = sum(len(run.journal) for run in simulation.watch.store.runs.values())
     for run in simulation.watch.store.runs.values():
         met[f"ended: {run.status}"] += 1
+        met["went on"] += run.new.continues is not None
+        met["went on with mail"] += len(decode_events(run.journal[0].events)) > 1 and run.new.continues is not None
     return Walk(seed, problems, simulation.watch.digest(), met, entries)
 
 
 def seeds_of(seed: object, schedules: int, first: int = 0) -> Iterable[str]:
     """Names of schedules that follow from one seed."""
-    return (f"{seed}/{number}" for number in range(first, first + schedules))
+    return (f"{seed}/{number}{ROUNDS}" for number in range(first, first + schedules))
 
 
 def kept_seeds() -> list[str]:

@@ -7,18 +7,34 @@ from collections.abc import Callable
 
 from tests.simulation.engine.bodies import Op, Program
 
-__all__ = ["make_program"]
+__all__ = ["list_waits", "make_program"]
 
 
 class Maker:
     """Makes programs; each step in them has a tag of its own."""
 
-    def __init__(self, rng: random.Random) -> None:
+    def __init__(self, rng: random.Random, *, has_rounds: bool = False) -> None:
         self._rng = rng
+        self._has_rounds = has_rounds
         self._count = 0
 
     def program(self, length: int, depth: int) -> Program:
         return [self.op(depth) for _ in range(length)]
+
+    def run(self, length: int, depth: int) -> Program:
+        """Of a whole run: it may go on as a next round."""
+        program = self.program(length, depth)
+        if self._has_rounds and self._rng.random() < 0.35:
+            following = self.next(depth)
+            program.append(
+                self._rng.choice([["all", self.op(0), following], ["finally", following, self.step()]])
+                if self._rng.random() < 0.3
+                else following
+            )
+        return program
+
+    def next(self, depth: int) -> Op:
+        return ["next", self.run(self._rng.choice([1, 2, 4]), depth)]
 
     def op(self, depth: int) -> Op:
         """At depth 0, one that has no others in it."""
@@ -107,10 +123,10 @@ class Maker:
         return ["finally", self.op(depth), self.step()]
 
     def _child(self, depth: int) -> Op:
-        return ["child", self.program(self._rng.randint(1, 3), depth)]
+        return ["child", self.run(self._rng.randint(1, 3), depth)]
 
     def _left(self, depth: int) -> Op:
-        return ["left", self.program(self._rng.randint(1, 3), depth), self._rng.choice([0.01, 0.5, 2.0])]
+        return ["left", self.run(self._rng.randint(1, 3), depth), self._rng.choice([0.01, 0.5, 2.0])]
 
 
 SIMPLE: dict[Callable[[Maker], Op], int] = {
@@ -120,6 +136,20 @@ SIMPLE: dict[Callable[[Maker], Op], int] = {
 }  # fmt: skip
 
 
-def make_program(rng: random.Random) -> Program:
-    """A short one, or a longer one."""
-    return Maker(rng).program(rng.choice([1, 2, 3, 5, 8, 12]), rng.choice([0, 1, 2, 2, 3]))
+def make_program(rng: random.Random, *, has_rounds: bool = False) -> Program:
+    """A short one, or a longer one; or one that goes on in rounds."""
+    return Maker(rng, has_rounds=has_rounds).run(rng.choice([1, 2, 3, 5, 8, 12]), rng.choice([0, 1, 2, 2, 3]))
+
+
+def list_waits(program: Program) -> list[tuple[str, str]]:
+    """What the run itself waits for people with, in any of its rounds: signals and approvals, each waited for once."""
+    found: list[tuple[str, str]] = []
+    for op in program:
+        name, *rest = op
+        if name in {"signal", "approval"}:
+            found.append((name, rest[0]))
+        elif name == "next":
+            found += list_waits(rest[0])
+        elif name not in {"child", "left"}:
+            found += list_waits([part for part in rest if isinstance(part, list)])
+    return found

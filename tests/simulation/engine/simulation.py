@@ -17,14 +17,16 @@ from tests.crash import checker
 from tests.simulation.engine.bodies import NEW, OLD, QUEUE, play
 from tests.simulation.engine.client import Client
 from tests.simulation.engine.machinery import simulated
-from tests.simulation.engine.programs import make_program
+from tests.simulation.engine.programs import list_waits, make_program
 from tests.simulation.engine.watch import Watch
 from tests.simulation.engine.world import SECOND_US, Host, World
 
-__all__ = ["Simulation"]
+__all__ = ["ROUNDS", "Simulation"]
 
 PATIENCE_S = 900
 """Of the calm, in the world's time: a run that was taken over again and again is held back for minutes."""
+ROUNDS = "r"
+"""How the names of schedules end whose runs may go on in rounds. Those that are older stay what they were."""
 FINE = frozenset({RunStatus.COMPLETED, RunStatus.FAILED, RunStatus.CANCELLED, RunStatus.COMPENSATED})
 
 
@@ -90,6 +92,8 @@ class Simulation:
         self.rng = random.Random(seed)
         self._more = random.Random(f"{seed}/more")
         """For what was thought of later: the seeds of before stay what they were, where it does not strike."""
+        self.has_rounds = seed.endswith(ROUNDS)
+        self._rounds = random.Random(f"{seed}/rounds")
         self.world = World(self.rng)
         self.watch = Watch(self.world)
         rng = self.rng
@@ -171,7 +175,7 @@ class Simulation:
 
     def _start_run(self, id: str) -> None:
         rng = self.rng
-        program, delay_s = make_program(rng), rng.uniform(0, 3)
+        program, delay_s = make_program(rng, has_rounds=self.has_rounds), rng.uniform(0, 3)
         self._roots.append(id)
         options: dict[str, Any] = {"user": "ann"}
         if rng.random() < 0.1:
@@ -182,7 +186,12 @@ class Simulation:
             self.world.after(rng.uniform(0, delay_s), lambda: self._start_at_worker(id, program, options))
         self._ask(self.client.start(id, program, delay_s, **options))
         if rng.random() < 0.2:
-            self._ask(self.client.cancel(id, rng.uniform(0.1, 9), force=rng.random() < 0.3))
+            cancel_s, is_forced = rng.uniform(0.1, 9), rng.random() < 0.3
+            since_s = cancel_s * self._rounds.random() if self.has_rounds else 0.0
+            self._ask(self.client.cancel(id, cancel_s, force=is_forced, since_s=since_s))
+        for kind, name in list_waits(program) if self.has_rounds else ():
+            if self._rounds.random() < 0.4:
+                self._ask(self.client.send_ahead(id, kind, name, self._rounds.uniform(0, 4)))
 
     def _start_at_worker(self, id: str, program: Any, options: dict[str, Any]) -> None:
         """In a process that works: it thinks ahead, and claims the run with its start."""
@@ -308,9 +317,20 @@ class Simulation:
         for id in self.client.acknowledged:
             if not any(run.new.id == id for run in store.runs.values()):
                 problems.append(f"run {id}: 10: its start was acknowledged, and it is not there")
+        self._check_cancels()
         if not problems:
             check = checker.check_store(store.reopened(), registry=NEW, marks=self.watch.marks)
             problems += [str(problem) for problem in _immediately(check)]
+
+    def _check_cancels(self) -> None:
+        """A cancel that was acknowledged ends the run: it reaches the round that there is, or the one it goes on as."""
+        runs = self.watch.store.runs
+        for uid, told_us in self.client.cancelled.items():
+            origin = runs[uid].new.origin or uid
+            rounds = [each for each in runs if each == origin or runs[each].new.origin == origin]
+            later = [each for each in rounds if self.watch.find_birth(each) > told_us]
+            if len(later) > 1 and not self.client.is_any_retried(rounds):
+                self.world.problems.append(f"run {uid}: its cancel was acknowledged, and {later} began behind it")
 
 
 def _immediately(coroutine: Any) -> Any:

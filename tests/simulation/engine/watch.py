@@ -51,7 +51,8 @@ CHECKS = {
 class Record:
     """What the watch knows of one run."""
 
-    def __init__(self) -> None:
+    def __init__(self, born_us: int) -> None:
+        self.born_us = born_us
         self.journal: Journal = []
         self.owner: str | None = None
         self.seen: tuple[Any, ...] = ()
@@ -117,7 +118,7 @@ class Watch:
         for uid, run in runs.items():
             record = self._records.get(uid)
             if record is None:
-                record = self._records[uid] = Record()
+                record = self._records[uid] = Record(self.world.now_us)
             seen = (len(run.journal), run.owner, run.epoch, run.status, run.wake_at, run.mail, len(run.tasks))
             if seen != record.seen:
                 is_parked = record.owner is not None and run.owner is None and (uid, run.epoch) in self._parks
@@ -190,6 +191,10 @@ class Watch:
                 repr((uid, [(entry.at, entry.writer, entry.events) for entry, _ in record.journal])).encode()
             )
         return self.trace.hexdigest()
+
+    def find_birth(self, uid: str) -> int:
+        """When the run was there first, in the world's time."""
+        return self._records[uid].born_us
 
     def find_journal(self, uid: str) -> Sequence[tuple[Entry, list[Event]]]:
         """The run's, so far."""
