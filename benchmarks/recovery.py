@@ -1,9 +1,11 @@
 """How soon another worker goes on with the runs of one that was killed, and of one that was told to stop.
 
 Two processes on one store; the first works runs of short steps, the second has nothing to do. Then the first one is
-killed (SIGKILL), or drains. Every step says which process began it, and when: from the end of the first worker to the
-first step in the second one, run by run. Targets (issue 3): within the lease and six seconds; and at once, which is
-taken to be a second, the longest that a worker goes without a look.
+killed (SIGKILL), or drains. Every step says which process it was in, when it began and when it ended. Run by run, the
+time until the first step in the second one is counted from the kill; or, since a worker that drains lets a step end
+that is under way, from the end of the run's last step in the first one, or from when that was told to stop, whichever
+was later. Targets (issue 3): within the lease and six seconds; and at once, which is taken to be a tenth of a second
+for half of the runs, and for all of them a second, the longest that a worker goes without a look.
 """
 
 from __future__ import annotations
@@ -31,10 +33,12 @@ LEASE_S = 10.0
 QUICK_LEASE_S = 1.0
 ROUNDS = 3
 BEYOND_LEASE_S = 6.0
-AT_ONCE_S = 1.0
+AT_ONCE_S = 0.1
+LOOK_S = 1.0
 
-Marks = list[tuple[int, int]]
-"""Of each step of a run: who began it, and when, in ns of a clock that all processes of a machine share."""
+Marks = list[tuple[int, int, int]]
+"""Of each step of a run: in which process, from when, and until when, in ns of a clock that all processes of a machine
+share."""
 
 
 class Order(msgspec.Struct, frozen=True):
@@ -60,12 +64,15 @@ def measure(plan: Plan, _parent: Parent) -> Report:
             with new_store(plan) as url:
                 taken[how] += _end_one(Order(url, lease_s), how)
     rows = []
-    for how, most_s in (("killed", lease_s + BEYOND_LEASE_S), ("drained", AT_ONCE_S)):
-        p50 = spread([percentile(taken[how], 0.5)], "s")
+    limits = {"killed": (None, lease_s + BEYOND_LEASE_S), "drained": (AT_ONCE_S, LOOK_S)}
+    for how, (half_s, most_s) in limits.items():
+        p50 = spread([percentile(taken[how], 0.5)], "s", target=half_s)
         most = spread([max(taken[how])], "s", target=most_s)
         report.figures.update({f"{how}/p50": p50, f"{how}/most": most})
-        rows.append([f"the first worker is {how}", str(len(taken[how])), str(p50), str(most), most.verdict])
-    columns = ["end", "runs", "p50, s", "most, s", "target, most"]
+        rows.append(
+            [f"the first worker is {how}", str(len(taken[how])), str(p50), p50.verdict, str(most), most.verdict]
+        )
+    columns = ["end", "runs", "p50, s", "target, p50", "most, s", "target, most"]
     report.tables.append(Table("From a worker's end to the first step in another", columns, rows))
     return report
 
@@ -88,10 +95,10 @@ def _make(url: str) -> tuple[Outlast, Any]:
     app = Outlast(url)
 
     @app.step(name="look")
-    async def look(_: int) -> tuple[int, int]:
+    async def look(_: int) -> tuple[int, int, int]:
         began = time.monotonic_ns()
         await asyncio.sleep(STEP_S)
-        return os.getpid(), began
+        return os.getpid(), began, time.monotonic_ns()
 
     @app.workflow(name="body")
     async def body(_: Context) -> Marks:
@@ -104,15 +111,16 @@ def _make(url: str) -> tuple[Outlast, Any]:
 
 
 def _end_one(order: Order, how: str) -> list[float]:
-    """Seconds from the first worker's end to the second one's first step, of each run."""
+    """Seconds from when the first worker did no more for it to the second one's first step, of each run."""
     with Child(work, order, limit_s=180) as first:
         first_pid = first.hear(int)
         ended, runs = asyncio.run(_work_through(order, first, how))
     gaps = []
     for marks in runs:
-        assert {pid for pid, _ in marks[:-1]} == {first_pid}, "the second worker had it before"
-        assert marks[-1][0] != first_pid, "nobody went on"
-        gaps.append((marks[-1][1] - ended) / 1e9)
+        assert {pid for pid, _, _ in marks[:-1]} == {first_pid}, "the second worker had it before"
+        pid, began, _ = marks[-1]
+        assert pid != first_pid, "nobody went on"
+        gaps.append((began - max(ended, marks[-2][2])) / 1e9)
     return gaps
 
 

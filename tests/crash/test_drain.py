@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import signal
+import statistics
 import time
 
 import pytest
 
 from outlast.core.events import RunTakenOver, StepLost
+from tests.crash.flows import QUEUE
 from tests.crash.world import World, until
 
 pytestmark = [pytest.mark.process, pytest.mark.timeout(90)]
 
 AGES = 1e6
 """Seconds. Nobody waits for such a lease to lapse."""
+AT_ONCE_S = 0.5
+"""On a machine with other things to do; half of what a worker takes that is told of nothing, and only looks."""
 
 
 async def test_a_worker_told_to_stop_hands_back_at_once(world: World) -> None:
@@ -73,4 +77,58 @@ async def test_a_worker_killed_while_it_waits_for_its_steps(world: World) -> Non
         await world.spawn_ready(lease=AGES)
         await world.all_ended(app)
         assert time.monotonic() - began < 1.0 + 1.0 + 6.0
+        await world.check(app)
+
+
+@pytest.mark.parametrize("backend", ["sqlite", "postgres"])
+async def test_others_go_on_at_once_with_what_a_worker_hands_back(world: World) -> None:
+    """A run is handed back when its own step has ended, whatever else its worker waits for, and a worker with room is
+    told: its next step begins there at once."""
+    ids = [f"c{number}" for number in range(8)]
+    async with world.client() as app:
+        starts = [("waiting", [3600.0], "w"), *(("chain", [5000], id) for id in ids)]
+        leaving = await world.spawn_ready(starts=starts, lease=AGES, grace=3600.0)
+        runs = [await app.get_run(id) for id in ids]
+        heir = await world.spawn_ready(lease=AGES)
+        await until(lambda: all(world.marks(run.uid) for run in runs), "steps of all of them")
+        leaving.send(signal.SIGTERM)
+        for run in runs:
+            await until(lambda run=run: any(mark.pid == heir.pid for mark in world.marks(run.uid)), "a step elsewhere")
+        assert leaving.status is None, "it waits for the step that goes on"
+        gaps = []
+        for run in runs:
+            left = max(mark.at for mark in world.marks(run.uid, "after") if mark.pid == leaving.pid)
+            gaps.append(min(mark.at for mark in world.marks(run.uid) if mark.pid == heir.pid) - left)
+        assert statistics.median(gaps) / 1e9 < AT_ONCE_S
+        leaving.send(signal.SIGTERM)
+        assert await leaving.gone() == 0
+        for id in ("w", *ids):
+            await world.cancel(app, id)
+        await world.all_ended(app)
+        await world.check(app)
+
+
+@pytest.mark.parametrize("backend", ["sqlite", "postgres"])
+async def test_others_begin_at_once_what_a_worker_of_a_queue_gives_up(world: World) -> None:
+    """Queued steps that took longer than the worker had time for begin elsewhere as soon as it has stopped them, also
+    where others have been quicker before."""
+    ids = [f"q{number}" for number in range(8)]
+    async with world.client() as app:
+        leaving = await world.spawn_ready(queues=(QUEUE,), lease=AGES, grace=0.2)
+        await world.spawn_ready(queues=("default",), lease=AGES, starts=[("by_queue", [3600.0], id) for id in ids])
+        runs = [await app.get_run(id) for id in ids]
+        await until(lambda: all(world.marks(run.uid) for run in runs), "all steps")
+        heir = await world.spawn_ready(queues=(QUEUE,), lease=AGES)
+        leaving.send(signal.SIGTERM)
+        for run in runs:
+            await until(lambda run=run: len(world.marks(run.uid)) == 2, "the next attempt")
+        gaps = []
+        for run in runs:
+            (_, second), (stopped,) = world.marks(run.uid), world.marks(run.uid, "failed")
+            assert (second.pid, second.attempt) == (heir.pid, 2)
+            gaps.append(second.at - stopped.at)
+        assert statistics.median(gaps) / 1e9 < AT_ONCE_S
+        for id in ids:
+            await world.cancel(app, id)
+        await world.all_ended(app)
         await world.check(app)

@@ -8,7 +8,8 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import AsyncIterator
-from typing import NamedTuple
+from pathlib import Path
+from typing import Any, NamedTuple
 
 import pytest
 
@@ -21,7 +22,10 @@ from outlast.core.events import (
     StepSettled,
     StepSucceeded,
 )
+from outlast.engine import worker
+from outlast.engine.tasks import taking
 from outlast.errors import StoreUnavailable
+from outlast.stores.store import ClaimedTask
 from tests.crash.rig import Process, has_event, process, until, until_event
 from tests.tasks.flows import flows, gates
 
@@ -257,3 +261,46 @@ async def test_an_outcome_that_crosses_a_park(tmp_path):
         await until(lambda: home.store._tables.runs[uid].mail == 1)
         parking.let_go()
         assert isinstance(await home.end_of(uid), RunCompleted)
+
+
+async def test_who_came_too_late_once_is_not_late_for_what_follows(
+    pair: Pair, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    """A worker whose claim found that others had been quicker pauses; but no longer than there is something due."""
+    monkeypatch.setattr(taking, "FIRST_PAUSE_S", 60.0)
+    monkeypatch.setattr(taking, "LAST_PAUSE_S", 60.0)
+    tasks, pauses = pair.gpu.home.tasks, 0
+    begin_pause = tasks._begin_pause
+
+    def count_pause() -> None:
+        nonlocal pauses
+        pauses += 1
+        begin_pause()
+
+    monkeypatch.setattr(tasks, "_begin_pause", count_pause)
+    late = pair.gpu.store.hold("claim_tasks", before=True)
+    uid = await pair.start("two", 8)
+    await late.reached.wait()
+    async with process(str(tmp_path), flows, queues=("gpu",)):
+        await pair.home.end_of(uid)
+        late.let_go()
+        await until(lambda: pauses)
+    await until(lambda: not tasks._misses)
+    await pair.home.end_of(await pair.start("two", 4))
+
+
+async def test_a_pause_ends_with_a_look(pair: Pair, monkeypatch: pytest.MonkeyPatch):
+    """What was not to be had is asked for again when the pause is over, though nobody hints at anything."""
+    monkeypatch.setattr(worker, "FLOOR_S", 3600.0)
+    claims = pair.gpu.store.claim_tasks
+    misses = 0
+
+    async def miss_once(*arguments: Any) -> list[ClaimedTask]:
+        nonlocal misses
+        misses += 1
+        return [] if misses == 1 else await claims(*arguments)
+
+    monkeypatch.setattr(pair.gpu.store, "claim_tasks", miss_once)
+    uid = await pair.start("two", 8)
+    await until(lambda: misses >= 2, 5.0)
+    await pair.home.end_of(uid)

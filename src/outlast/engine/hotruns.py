@@ -23,17 +23,7 @@ from outlast.engine.hot import HotRun
 from outlast.engine.ids import new_mark
 from outlast.engine.sweeper import PARK_AFTER_US
 from outlast.errors import StoreError
-from outlast.stores.store import (
-    ClaimedRun,
-    Effects,
-    Outcome,
-    OwnedRun,
-    Progress,
-    Release,
-    RowChange,
-    Verdict,
-    WorkerRow,
-)
+from outlast.stores.store import Effects, Progress, Release, RowChange, Verdict
 from outlast.telemetry.logs import fields, log_run_failed
 from outlast.telemetry.observer import Observers
 
@@ -48,7 +38,7 @@ if TYPE_CHECKING:
     from outlast.engine.watchdog import Watchdog
     from outlast.engine.writer import Answer, Writer
     from outlast.payloads import Payloads
-    from outlast.stores.store import Store
+    from outlast.stores.store import ClaimedRun, Outcome, OwnedRun, Store, WorkerRow
     from outlast.telemetry.audit import Audit
 
 __all__ = ["HotRuns"]
@@ -117,6 +107,7 @@ class HotRuns:
         """Epochs of runs that left while an answer that may give them was under way: it may be older than they are."""
         self._parking = 0
         self._parked = asyncio.Event()
+        self._is_leaving = False
         self._on_moved = on_moved
         self._watched = watched
         self._on_claimable = on_claimable
@@ -230,7 +221,9 @@ class HotRuns:
         if not run.is_at_rest:
             run.is_at_rest = True
             self._at_rest += 1
-        if self.max_hot == 0:
+        if self._is_leaving:
+            self._hand_back(run)
+        elif self.max_hot == 0:
             self._put_away(run)
             self._on_claimable()
         elif len(self._runs) > self.max_hot:
@@ -378,15 +371,22 @@ class HotRuns:
         for run in list(self._runs.values()):
             self.abandon(run)
 
+    def leave(self) -> None:
+        """From now on each run is handed back as it comes to rest: none waits for the steps of others."""
+        self._is_leaving = True
+        for run in list(self._runs.values()):
+            self._hand_back(run)
+
+    def _hand_back(self, run: HotRun) -> None:
+        """Unless something of it goes on here."""
+        if run.is_quiet:
+            park(run, run.next_due_us() if run.may_park() else self.clock.now_us())
+
     async def hand_back(self) -> None:
         """Park everything that can be; what cannot is left to the store's `retire`."""
         # CRASH: what was not handed back waits for the lease to lapse. [test_killed_at[handing-back]]
         for run in list(self._runs.values()):
-            if run.may_park():
-                due = run.next_due_us()
-                park(run, due)
-            elif run.is_quiet:
-                park(run, self.clock.now_us())
+            self._hand_back(run)
         while self._parking:
             self._parked.clear()
             await self._parked.wait()

@@ -40,6 +40,8 @@ FLOOR_S = 1.0
 HINT_GAP_S = 0.01
 """Looks that hints ask for are at least this far apart; the first after a pause is at once."""
 CLAIM_AT_MOST = 500
+CLAIMS = ("outlast-claims", "outlast-task-claims")
+"""Names of the tasks that claim."""
 
 
 class WorkerSettings(msgspec.Struct, frozen=True):
@@ -108,6 +110,11 @@ class Worker:
             await self.engine.close()
 
     @property
+    def is_draining(self) -> bool:
+        """It was told to stop."""
+        return self._is_draining
+
+    @property
     def is_working(self) -> bool:
         """It claims runs, and may start some of its own."""
         return bool(self.id) and not self._is_draining and not self._fenced.is_set()
@@ -145,8 +152,8 @@ class Worker:
         home.watchdog.start(loop)
         await self._register()
         self._tasks = [
-            loop.create_task(self._claim_for_ever(), name="outlast-claims"),
-            loop.create_task(home.tasks.run(), name="outlast-task-claims"),
+            loop.create_task(self._claim_until_it_leaves(), name=CLAIMS[0]),
+            loop.create_task(home.tasks.run(), name=CLAIMS[1]),
             loop.create_task(home.tasks.leases.run(), name="outlast-task-leases"),
             loop.create_task(home.tasks.reports.run(), name="outlast-task-reports"),
             loop.create_task(Sweeper(self).run(), name="outlast-sweeps"),
@@ -197,9 +204,9 @@ class Worker:
         """How it asks for queued steps."""
         return plan_claims(self.settings.queues, self.engine.queues)
 
-    async def _claim_for_ever(self) -> None:
+    async def _claim_until_it_leaves(self) -> None:
         loop = asyncio.get_running_loop()
-        while True:
+        while not self._is_draining:
             try:
                 wait_s = await self._look_and_claim() if self.is_working else FLOOR_S
             except Fenced as error:
@@ -233,7 +240,7 @@ class Worker:
             await home.read_mail(look.mail)
         home.tasks.looked(look)
         free = min(home.free, CLAIM_AT_MOST)
-        if look.due and free > 0:
+        if look.due and free > 0 and self.is_working:
             claiming = self.claiming(free)
             with home.asking():
                 for claim in await store.claim(claiming):
@@ -280,8 +287,8 @@ class Worker:
         engine, home = self.engine, self.home
         self._unsubscribe()
         home.stepper.is_closed = True
-        # What a claim still brings is handed back by `retire`.
-        await self._end_tasks("outlast-claims", "outlast-task-claims", "outlast-sweeps")
+        await self._end_claims(home)
+        home.leave()
         grace = self.settings.grace_us / 1e6 if grace_s is None else grace_s
         try:
             async with asyncio.timeout(grace + self.settings.lease_us / 1e6):
@@ -308,6 +315,14 @@ class Worker:
         engine.writer.worker_id = None
         home.watchdog.stop()
         self._threads.close()
+
+    async def _end_claims(self, home: HotRuns) -> None:
+        """What a claim under way brings is taken in: cancelled, it would be nobody's until the worker has gone."""
+        self._wake.set()
+        home.tasks.wake()
+        claims = [task for task in self._tasks if task.get_name() in CLAIMS]
+        await asyncio.wait(claims, timeout=self.settings.lease_us / 1e6)
+        await self._end_tasks(*CLAIMS, "outlast-sweeps")
 
     async def _end_tasks(self, *names: str) -> None:
         """Those of these names, or all."""

@@ -60,9 +60,15 @@ class TaskTaker:
 
     # --- what it is told ----------------------------------------------------------------------------------------------
 
+    def wake(self) -> None:
+        """Look what there is to claim, or that there is nothing to claim any more."""
+        self._wake.set()
+
     def looked(self, look: Look) -> None:
         """The worker has looked into the store."""
-        if look.tasks and self._home.loop.time() >= self._pause_until:
+        if not look.tasks:
+            self._end_pause()  # what others were quicker at is done: what comes next may be for us
+        elif self._home.loop.time() >= self._pause_until:
             self._wake.set()
         if look.stopped:
             self.leases.renew_soon(0)
@@ -73,8 +79,16 @@ class TaskTaker:
         tasks = list(tasks)
         self._sent.update((task.queue, task.function) for task in tasks)
         if any(task.queue in queues and self._home.registry.find_step(task.function) is not None for task in tasks):
-            self._misses, self._pause_until = 0, 0.0
+            self._end_pause()
             self._wake.set()
+
+    def _end_pause(self) -> None:
+        self._misses, self._pause_until = 0, 0.0
+
+    def _begin_pause(self) -> None:
+        pause_s = min(FIRST_PAUSE_S * 2**self._misses, LAST_PAUSE_S)
+        self._misses, self._pause_until = min(self._misses + 1, 10), self._home.loop.time() + pause_s
+        self._home.loop.call_at(self._pause_until, self._worker.wake)
 
     def group_of(self, queue: str, started: RunStarted) -> str:
         """Whom a step of this run is for, as the queue is shared out."""
@@ -113,9 +127,9 @@ class TaskTaker:
     # --- claims -------------------------------------------------------------------------------------------------------
 
     async def run(self) -> None:
-        """Claim when there is something to claim, for ever."""
+        """Claim when there is something to claim, until the worker leaves."""
         worker = self._worker
-        while True:
+        while not worker.is_draining:
             await self._wake.wait()
             self._wake.clear()
             try:
@@ -143,10 +157,9 @@ class TaskTaker:
             for _ in range(places - taken):
                 self._home.stepper.release()
         if taken:
-            self._misses, self._pause_until = 0, 0.0
+            self._end_pause()
         else:
-            pause_s = min(FIRST_PAUSE_S * 2**self._misses, LAST_PAUSE_S)
-            self._misses, self._pause_until = min(self._misses + 1, 10), self._home.loop.time() + pause_s
+            self._begin_pause()
         return FULL if taken == places else taken
 
     def _reserve(self) -> int:
@@ -236,7 +249,7 @@ class TaskTaker:
         uids = dict.fromkeys(held.uid for held, counted, _ in answers if counted)
         hot = [uid for uid in uids if self._home.find(uid) is not None]
         if self._misses and any(claim.sharing is not None for claim in self._worker.task_claims()):
-            self._misses, self._pause_until = 0, 0.0  # what had no place in a queue with a limit may have one now
+            self._end_pause()  # what had no place in a queue with a limit may have one now
             self._wake.set()
         if len(hot) < len(uids):
             self._worker.wake()  # the others may be due for us

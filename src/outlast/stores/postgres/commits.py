@@ -20,15 +20,15 @@ from outlast.stores.postgres.effects import Runs, apply, start_runs
 from outlast.stores.postgres.errors import breaks_constraint
 from outlast.stores.postgres.mail import follow
 from outlast.stores.postgres.statements import columns, load_statements
-from outlast.stores.store import LANDED, STAYING, Effects
+from outlast.stores.store import LANDED, STAYING, Effects, Progress, Release, RowChange
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from outlast.stores.postgres.link import Link
-    from outlast.stores.store import Outcome, Progress
+    from outlast.stores.store import Outcome
 
-__all__ = ["commit", "is_news"]
+__all__ = ["commit", "is_news", "write_nothing"]
 
 _sql = load_statements("journal")
 _starts = load_statements("starts")
@@ -55,6 +55,17 @@ async def commit(link: Link, worker: str | None, batch: Sequence[Progress]) -> l
         except _Otherwise:
             continue
     raise StoreBusy(link.settings.url, f"others were quicker {_ROUNDS} times, at the same runs")
+
+
+async def write_nothing(link: Link) -> None:
+    """All that a step's life and a park need, of a worker that is not there: nothing lands, all is prepared."""
+    nothing = Progress("", 1)
+    await _insert_entry(link, "", nothing)
+    await _insert_entries(link, "", [nothing])
+    await _end_runs(link, "", [nothing])
+    async with link.transaction():
+        await link.fetch(_runs["lock_for_worker"], worker="", uids=[])
+        await apply(link, "", Runs(()), [Progress("", -1, effects=Effects(row=RowChange(release=Release(0, 0))))])
 
 
 def is_news(progress: Progress) -> bool:

@@ -23,6 +23,7 @@ from outlast.stores.postgres.hints import Hints
 from outlast.stores.postgres.migrate import is_up_to_date, migrate
 from outlast.stores.postgres.pool import Pool
 from outlast.stores.postgres.settings import Role, parse_url
+from outlast.stores.postgres.warming import Warming
 from outlast.stores.store import ALL_WAITS
 
 if TYPE_CHECKING:
@@ -97,6 +98,7 @@ class PostgresStore:
         self._working = working
         self._writing = Pool(settings, Role.WORK)
         self._listing = Pool(settings, Role.LISTS)
+        self._warming = Warming(self._working, self._writing)
         self._hints = Hints(self._working)
         self._heartbeats = Heartbeats(settings)
         self._pid = os.getpid()
@@ -105,6 +107,7 @@ class PostgresStore:
         if self._pid != os.getpid():  # not open; or a fork's copy, whose loop is elsewhere
             return
         self._pid = None
+        await self._warming.close()
         await self._hints.close()
         await self._heartbeats.close()
         for pool in (self._writing, self._working, self._listing):
@@ -193,7 +196,10 @@ class PostgresStore:
         return await self._ask(workers.list_workers)
 
     async def look(self, claiming: Claiming) -> Look:
-        return await self._ask(lambda link: runs.look(link, claiming))
+        look = await self._ask(lambda link: runs.look(link, claiming))
+        if not (look.due or look.tasks):
+            self._warming.begin(claiming)
+        return look
 
     # --- runs ---
 
