@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import logging
+from types import SimpleNamespace
 
 from outlast.engine import writer as writer_module
-from outlast.engine.writer import MOST_BYTES, MOST_ENTRIES
+from outlast.engine.writer import MOST_BYTES, MOST_ENTRIES, PORTION, Writer
 from outlast.errors import StoreBusy
 from outlast.stores.store import LANDED, STALE
 from outlast.testing.stores.writing import entry, park, start
@@ -62,6 +63,61 @@ async def test_what_is_no_entry_is_not_counted_as_one(writing) -> None:
     await writing.write(start("r", claimed=True), by="w1")
     assert await writing.write(park("r"), entry("gone", 3), by="w1") == [LANDED, STALE]
     assert writing.writer.entries == 1
+
+
+# --- in portions ------------------------------------------------------------------------------------------------------
+
+
+async def test_answers_of_a_remote_store_are_told_in_portions(writing) -> None:
+    """The runs that were told go on, and what they submit is under way while the others have yet to hear."""
+    writing.writer.portion = 10
+    sent: list[int] = []
+    writing.writer.submit(start("first"), lambda _: writing.submit(start("second")))
+    writing.submit(*(start(f"r{number}") for number in range(34)))
+    writing.writer.submit(start("last"), lambda _: sent.append(len(writing.store.sent)))
+    await writing.until(lambda: sent != [])
+    assert sent == [2]
+    await writing.until(lambda: len(writing.told) == 35)
+    assert [uid for uid, _ in writing.told] == [*(f"r{number}" for number in range(34)), "second"]
+
+
+async def test_only_a_remote_store_is_told_of_in_portions(writing) -> None:
+    """Where this process itself does the store's work, more and smaller commits would be all that came of it."""
+    assert (writing.writer.portion, writing.store.is_remote) == (MOST_ENTRIES, False)
+    assert Writer(SimpleNamespace(is_remote=True), print, print).portion == PORTION  # type: ignore[arg-type]
+
+
+async def test_a_commit_is_told_behind_the_one_before(writing) -> None:
+    """Also when it is answered while that one is still being told."""
+    writing.writer.portion = 1
+    writing.submit(*(start(f"a{number}") for number in range(20)))
+    await writing.until(lambda: writing.told)
+    writing.submit(*(start(f"b{number}") for number in range(20)))
+    await writing.until(lambda: len(writing.told) == 40)
+    assert [uid[0] for uid, _ in writing.told] == ["a"] * 20 + ["b"] * 20
+
+
+async def test_closing_waits_until_all_are_told(writing) -> None:
+    """A run that has not heard would take what it did for lost."""
+    writing.writer.portion = 1
+    answers = writing.submit(*(start(f"r{number}") for number in range(50)))
+    await writing.until(lambda: answers)
+    await writing.writer.close()
+    assert answers == [LANDED] * 50
+
+
+async def test_a_run_that_fails_on_its_answer_keeps_it_from_no_other(writing, caplog) -> None:
+    """It is a fault of outlast's, it is logged, and the rest are told, in this portion and the next."""
+    writing.writer.portion = 2
+    answers = writing.submit(start("a"))
+
+    def fail(_: object) -> None:
+        raise RuntimeError("of ours")
+
+    writing.writer.submit(start("b"), fail)
+    answers += writing.submit(*(start(f"r{number}") for number in range(5)))
+    await writing.until(lambda: len(writing.told) == 6)
+    assert ["of ours" in record.exc_text for record in caplog.records] == [True]
 
 
 # --- again, until it is answered --------------------------------------------------------------------------------------

@@ -119,6 +119,8 @@ class Store(Protocol):
     """What remembers. Every method but `renew` is called from the event loop that opened the store."""
 
     url: str
+    is_remote: bool
+    """A server does the work: while it commits, the worker's process has both hands free."""
 
     async def open(self) -> None:
         """Connect, and bring the schema up to date. Two processes that do so at once are safe.

@@ -11,6 +11,7 @@ from typing import Any
 from outlast.app import Outlast
 from outlast.core.states import RunStatus
 from outlast.engine.worker import Worker, WorkerSettings
+from outlast.engine.writer import MOST_ENTRIES
 from outlast.errors import StoreError
 from outlast.testing.faults import Faults, faulty
 from tests.crash import checker
@@ -53,6 +54,7 @@ class WorkerHost:
         while not self._leaving.is_set():
             try:
                 engine = await self.app._open()
+                engine.writer.portion = self._simulation.portion
                 self.worker = await engine.make_worker(self._settings).__aenter__()
                 break
             except StoreError:
@@ -94,6 +96,8 @@ class Simulation:
         """For what was thought of later: the seeds of before stay what they were, where it does not strike."""
         self.has_rounds = seed.endswith(ROUNDS)
         self._rounds = random.Random(f"{seed}/rounds")
+        self.portion = random.Random(f"{seed}/portion").choice([1, MOST_ENTRIES]) if self.has_rounds else MOST_ENTRIES
+        """How many runs hear at once what became of their entries: one, as if there were hundreds on a remote store."""
         self.world = World(self.rng)
         self.watch = Watch(self.world)
         rng = self.rng

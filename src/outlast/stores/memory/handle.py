@@ -17,6 +17,7 @@ class Handle(Fences):
     """One handle on the tables. What it does inside `with self._opened()` is one transaction: it awaits nothing."""
 
     url: str
+    is_remote = False
 
     def __init__(self, url: str, tables: Tables) -> None:
         self.url = url

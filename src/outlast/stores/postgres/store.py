@@ -72,6 +72,8 @@ T = TypeVar("T")
 class PostgresStore:
     """A store in a schema of a PostgreSQL database, for any number of processes on any number of machines."""
 
+    is_remote = True
+
     def __init__(self, url: str) -> None:
         """Raises `InvalidSetting` for a URL that cannot be meant."""
         self._settings = parse_url(url)

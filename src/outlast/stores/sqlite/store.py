@@ -69,6 +69,8 @@ class SqliteStore:
 
     `clock` answers µs since the Unix epoch, and makes the store's time a test's own."""
 
+    is_remote = False
+
     def __init__(self, url: str, clock: Callable[[], int] = wall_clock_us) -> None:
         """Raises `InvalidSetting` for a URL that cannot be meant."""
         self.url = url
