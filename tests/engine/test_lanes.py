@@ -188,3 +188,16 @@ async def test_what_is_begun_by_another_follows_in_the_same_lane() -> None:
     track.run("a", begin_another)
     await track.until_ended(2)
     assert track.tasks["a"] is track.tasks["b"]
+
+
+async def test_a_lane_that_was_cancelled_before_it_began_is_followed_by_another() -> None:
+    """By code that cancels every task it finds. What stood in it is carried out with what comes next."""
+    track = Track()
+    track.run("a", no_wait)
+    lane = track.lanes.open
+    assert lane is not None
+    lane.cancel()
+    await asyncio.wait([lane])
+    track.run("b", no_wait)
+    await track.until_ended(2)
+    assert track.ended == ["a", "b"]

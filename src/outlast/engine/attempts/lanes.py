@@ -36,7 +36,7 @@ class Lanes(Generic[T]):
     def run(self, item: T, context: Context) -> None:
         """Carry it out, in this context, behind those that were given before."""
         self._ready.append((item, context))
-        if self.open is None:
+        if self.open is None or self.open.done():  # somebody cancelled it before it began, as if it were his
             self._open()
 
     def _open(self) -> None:
