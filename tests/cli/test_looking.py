@@ -150,7 +150,8 @@ def test_a_run_that_is_not_there_is_told(sold: Path, words: list[str]) -> None:
     """Exit 1, the id, and the command that lists what there is."""
     done = call(*words, "A-19", *STORE)
     assert done.code == 1
-    assert "There is no such run: run 'A-19'" in done.err
+    assert "There is no such run: run 'A-19' in sqlite:///shop.db." in done.err
+    assert "outlast runs --store sqlite:///shop.db" in done.err
     assert "outlast runs" in done.err
 
 

@@ -125,6 +125,45 @@ def test_a_suspended_run_exits_4_with_the_reason(shop: Path) -> None:
     assert "outlast resume D --store sqlite:///shop.db" in done.err
 
 
+ASKING = """
+@app.workflow
+async def asking(ctx: Context) -> bool:
+    return (await ctx.approval("ship it?", bool)).value
+
+@app.workflow
+async def listening(ctx: Context) -> str:
+    return await ctx.wait_for("paid", str)
+"""
+
+
+@pytest.mark.parametrize(
+    ("workflow", "answer"),
+    [
+        ("asking", "outlast approve W 'ship it?' --value JSON --by USER --store sqlite:///shop.db"),
+        ("listening", "outlast signal W paid --value JSON --store sqlite:///shop.db"),
+    ],
+)
+def test_a_run_that_waits_for_somebody_says_how_to_answer(shop: Path, workflow: str, answer: str) -> None:
+    """It is waited for, since the answer may come while it is watched; with --no-wait it is left, and exits 4."""
+    # SPEC R1
+    (shop / "shop.py").write_text((shop / "shop.py").read_text() + ASKING)
+    waited = call("run", f"shop.py:{workflow}", "--id", "W", "--timeout", "2")
+    assert waited.code == 4
+    assert "Run W waits for somebody: " in waited.err
+    assert waited.err.count(answer) == 1
+    left = call("run", f"shop.py:{workflow}", "--id", "W", "--no-wait")
+    assert left.code == 4
+    assert "It is kept." in left.err
+    assert answer in left.err
+    assert f"outlast run shop.py:{workflow} --id W --store sqlite:///shop.db" in left.err
+
+
+def test_a_run_that_is_not_waited_for_still_gets_its_steps(shop: Path) -> None:
+    """--no-wait leaves a run that waits for people, and no other: steps and timers are worked to the end."""
+    done = call("run", "shop.py:fulfil", "--no-wait", "--input", ORDER)
+    assert done.code == 0, done.err
+
+
 def test_input_may_come_from_a_file_by_name_or_not_at_all(shop: Path) -> None:
     """`@FILE` is read; an object gives parameters by name, anything else the only one; without, defaults apply."""
     (shop / "order.json").write_text('{"order": {"id": "F", "amount": 1}}')

@@ -60,7 +60,7 @@ def test_a_suspended_run_is_resumed_once_it_is_mended(shop: Path) -> None:
     (shop / "shop.py").write_text(text + STUCK)
     assert call("run", "shop.py:stuck", "--id", "D").code == 4
     shown = steer("show", "D").out
-    assert "Suspended: DEADLOCK\nThe body waits for what cannot come." in shown
+    assert "Suspended: DEADLOCK\nThe body waits for what cannot come: no step, timer or answer" in shown
     assert "shop.py" in shown  # where each of its tasks waits
     wrong = call("resume", "D", "--reason", "OTHER", *STORE)
     assert wrong.code == 1
@@ -150,7 +150,7 @@ def test_a_fork_is_worked_here_if_asked(shop: Path) -> None:
 @pytest.mark.parametrize(
     ("words", "code", "told"),
     [
-        (["--at", "nothing"], 2, "nothing"),
+        (["--at", "nothing"], 2, "has called: charge, pack"),
         (["--at", "pack", "--result", "charge"], 2, "STEP=JSON"),
         (["--at", "pack", "--result", "charge=receipt"], 2, "no JSON"),
         (["--at", "pack", "--result", "pack=1"], 2, "pack"),

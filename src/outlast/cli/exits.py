@@ -59,7 +59,6 @@ class CommandError(Exception):
 
 # What to do, in words of this layer: the errors' own speak of Python.
 _TODO = {
-    "RUN_NOT_FOUND": "Check the id and --store, or list what there is: outlast runs.",
     "RUN_EXISTS": "Choose another --id, or use --on-conflict return.",
     "RUN_CONFLICT": "Choose another --id.",
     "RUN_ENDED": "Nothing was sent. A failed run can go on: outlast retry RUN.",

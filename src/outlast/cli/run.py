@@ -15,9 +15,9 @@ from outlast.cli.input import read_input
 from outlast.cli.logs import log_level_option, set_up_logging
 from outlast.cli.options import Settings, attributes_option, read_duration, shared_options
 from outlast.cli.stopping import run_stoppable
-from outlast.cli.store_choice import on_store
+from outlast.cli.store_choice import command_line, on_store
 from outlast.cli.target import graph_module, load_workflow
-from outlast.cli.watching import Watch, command_line, work_run
+from outlast.cli.watching import Watch, no_wait_option, work_run
 from outlast.errors import InvalidInput
 from outlast.run import Run
 from outlast.run.options import StartOptions
@@ -43,6 +43,7 @@ LONGEST_HINT = 200
 @click.option(
     "--timeout", type=read_duration, metavar="DURATION", help="Leave the run after this long (exit 4); it is kept."
 )
+@no_wait_option
 @click.option("--user", help="Who starts it.")
 @attributes_option("What the run can be found by; as often as wanted.")
 @click.option(
@@ -63,7 +64,8 @@ def run(settings: Settings, /, target: str, given: str | None, *, no_reexec: boo
     MODULE is a dotted name or a path to a .py file; :WORKFLOW may be left out where there is only one. GRAPH is a file,
     .json or .yaml. An id that is
     taken joins its run. Ctrl-C leaves the run where it is: it is kept, and can go on at any time. Until the run ends
-    this process is a worker like any other: what else is due in the store it works too.
+    this process is a worker like any other: what else is due in the store it works too. When the run waits for
+    somebody, an approval, a gate or a signal, it is said how to answer, and waited for; with --no-wait it is left.
     """
     fix_hash_seed(settings, no_reexec=no_reexec)
     output = settings.output()
@@ -88,6 +90,7 @@ def run(settings: Settings, /, target: str, given: str | None, *, no_reexec: boo
             output=output,
             begin=begin,
             timeout=options["timeout"],
+            waits=not options["no_wait"],
             grace=options["grace"],
             go_on=lambda run_id: _go_on(app, workflow, (target, options["module"], given), run_id),
         )

@@ -15,7 +15,7 @@ from outlast.cli.options import Settings, read_moment, shared_options
 from outlast.cli.output import STYLES, Output, ago, show_duration, show_error, show_instant, show_value, table
 from outlast.cli.progress import tell_item
 from outlast.cli.stopping import run_briefly
-from outlast.cli.store_choice import existing_store
+from outlast.cli.store_choice import existing_store, get_run
 from outlast.core.events import ErrorRecord
 from outlast.core.states import RunStatus
 from outlast.core.timeline import Kind
@@ -40,7 +40,7 @@ def show(settings: Settings, /, run_id: str, *, timeline: bool, moment: int | da
 
     async def read() -> None:
         async with app:
-            run = await app.get_run(run_id)
+            run = await get_run(app, run_id)
             if timeline:
                 show_timeline(output, await run.timeline())
             elif moment is not None:

@@ -20,9 +20,9 @@ from outlast.cli.input import read_input
 from outlast.cli.logs import log_level_option, set_up_logging
 from outlast.cli.options import Settings, read_duration, shared_options
 from outlast.cli.stopping import run_briefly, run_stoppable
-from outlast.cli.store_choice import app_on, existing_store
+from outlast.cli.store_choice import app_on, command_line, existing_store, get_run
 from outlast.cli.target import load_app
-from outlast.cli.watching import Watch, command_line, work_run
+from outlast.cli.watching import Watch, no_wait_option, work_run
 from outlast.core.states import ENDED
 from outlast.errors import RunNotFailed
 from outlast.run import Run
@@ -37,7 +37,7 @@ def on_run(app: Outlast, run_id: str, act: Callable[[Run[Any]], Awaitable[T]]) -
 
     async def find_and_act() -> T:
         async with app:
-            return await act(await app.get_run(run_id))
+            return await act(await get_run(app, run_id))
 
     return run_briefly(find_and_act)
 
@@ -94,7 +94,7 @@ def _working_options(command: Callable[..., ExitCode]) -> Callable[..., ExitCode
     timeout = click.option(
         "--timeout", type=read_duration, metavar="DURATION", help="With --work: leave the run after this long (exit 4)."
     )
-    return work(timeout(log_level_option(reexec_option(command))))
+    return work(timeout(no_wait_option(log_level_option(reexec_option(command)))))
 
 
 def _work_here(
@@ -114,6 +114,7 @@ def _work_here(
             output=output,
             begin=lambda: begin(app),
             timeout=working["timeout"],
+            waits=not working["no_wait"],
             grace="3s",
             go_on=lambda _id: go_on,
         )
@@ -136,7 +137,7 @@ def retry(settings: Settings, /, run_id: str, *, target: str | None, **working: 
         return ExitCode.COMPLETED
 
     async def begin(app: Outlast) -> Run[Any]:
-        run = await app.get_run(run_id)
+        run = await get_run(app, run_id)
         try:
             await run.retry()
         except RunNotFailed:
@@ -178,7 +179,7 @@ def fork(
     replaced = dict(_read_result(given) for given in results)
 
     async def begin(app: Outlast) -> Run[Any]:
-        return await (await app.get_run(run_id)).fork(at=step, results=replaced, id=new_id)
+        return await (await get_run(app, run_id)).fork(at=step, results=replaced, id=new_id)
 
     if target is not None:
         return _work_here(settings, target, begin, working)

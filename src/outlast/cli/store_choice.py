@@ -8,14 +8,17 @@ What always holds: a command that only looks or steers never makes a store: a wr
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING
+import shlex
+from typing import TYPE_CHECKING, Any
 
 from outlast.app import DEFAULT_URL, Outlast
 from outlast.cli.exits import CommandError, ExitCode
 from outlast.cli.stopping import run_briefly
 from outlast.cli.target import Target
+from outlast.errors import RunNotFound
 from outlast.payloads import Compress, Encrypt
 from outlast.payloads.encryption import KEYS_VARIABLE
+from outlast.run import Run
 from outlast.stores.open import open_store, without_password
 from outlast.stores.sqlite.connection import Settings, parse_url
 
@@ -26,9 +29,12 @@ __all__ = [
     "app_on",
     "choose_shared_url",
     "choose_url",
+    "command_line",
     "existing_store",
+    "get_run",
     "on_store",
     "postgres_settings",
+    "run_not_found",
     "sqlite_settings",
     "without_password",
 ]
@@ -104,6 +110,28 @@ def _find_missing(url: str) -> str | None:
         if not run_briefly(lambda: has_schema(server)):
             return f"the schema {server.schema}"
     return None
+
+
+async def get_run(app: Outlast, run_id: str) -> Run[Any]:
+    """The run of this id in the app's store, which is open. Raises CommandError: it may be the wrong store."""
+    try:
+        return await app.get_run(run_id)
+    except RunNotFound as error:
+        raise run_not_found(app.url, run_id) from error
+
+
+def run_not_found(url: str, run_id: str) -> CommandError:
+    """Says in which store was looked."""
+    what, where, _ = RunNotFound(run_id).parts()
+    todo = f"Check the id and --store, or list what there is: {command_line('runs', url=url)}"
+    return CommandError(RunNotFound.code, what, f"{where} in {without_password(url)}", todo)
+
+
+def command_line(*words: str, url: str) -> str:
+    """A command for people to copy; with `--store` where the default would be another one."""
+    is_told = url == DEFAULT_URL or url != without_password(url)  # one with a password is not repeated
+    more = () if is_told else ("--store", url)
+    return shlex.join(("outlast", *words, *more))
 
 
 def sqlite_settings(url: str) -> Settings | None:

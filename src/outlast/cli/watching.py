@@ -9,30 +9,37 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import enum
-import shlex
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from outlast.app import DEFAULT_URL, Outlast
+import click
+
+from outlast.app import Outlast
 from outlast.cli.exits import ExitCode, exit_code_of_run
 from outlast.cli.output import STYLES, Output, show_duration, show_error, show_value
 from outlast.cli.progress import View, make_view
 from outlast.cli.stopping import Stopping
+from outlast.cli.store_choice import command_line
 from outlast.core.durations import parse_duration
 from outlast.core.states import RunStatus
 from outlast.core.timeline import Kind
+from outlast.core.waits.events import WaitKind
 from outlast.engine.worker import Worker
-from outlast.run import Run, RunInfo, TimelineItem
-from outlast.stores.open import without_password
+from outlast.run import Run, RunInfo, TimelineItem, WaitInfo
 
-__all__ = ["Watch", "command_line", "stop_steps", "work_run"]
+__all__ = ["Watch", "no_wait_option", "stop_steps", "work_run"]
+
+no_wait_option = click.option(
+    "--no-wait", is_flag=True, help="Leave the run once it waits for somebody to answer (exit 4); it is kept."
+)
 
 OTHERS_GRACE = "30s"
 """As a worker's: it is one, for the time the run takes."""
 SETTLE_S = 1.0
-"""How long a suspension may last before it is taken for one: a worker that comes with the missing code lifts it."""
+"""How long a suspension may last before it is taken for one: a worker that comes with the missing code lifts it. And a
+wait, before it is said who can end it: the answer may be there already."""
 
 
 class _End(enum.Enum):
@@ -40,6 +47,8 @@ class _End(enum.Enum):
 
     ENDED = enum.auto()
     """Or suspended: the run's status says it."""
+    WAITS = enum.auto()
+    """For somebody, and was not to be waited for."""
     TIMED_OUT = enum.auto()
     INTERRUPTED = enum.auto()
 
@@ -57,6 +66,8 @@ class Watch:
     """How long running steps may go on when this process leaves before the run has ended."""
     go_on: Callable[[str], str]
     """The command that goes on with the run of this id."""
+    waits: bool = True
+    """For people and other programs; else the run is left once nothing but an answer of theirs lets it go on."""
 
 
 async def work_run(watch: Watch, stopping: Stopping) -> ExitCode:
@@ -79,7 +90,7 @@ async def work_run(watch: Watch, stopping: Stopping) -> ExitCode:
 async def _watch(watch: Watch, stopping: Stopping, worker: Worker) -> ExitCode:
     main = asyncio.current_task()
     run: Run[Any] | None = None
-    end, watcher = _End.ENDED, _Watcher()
+    end, watcher = _End.ENDED, _Watcher(watch)
     timeout_s = None if watch.timeout is None else parse_duration(watch.timeout) / 1_000_000
     limit = asyncio.timeout(timeout_s)
     try:
@@ -91,6 +102,9 @@ async def _watch(watch: Watch, stopping: Stopping, worker: Worker) -> ExitCode:
             while following is not None:
                 run = following
                 await watcher.follow(run, make_view(watch.output, f"{run.workflow}  {run.id}"))
+                if watcher.is_left:
+                    end = _End.WAITS
+                    break
                 following = await _find_next_round(watch.app, run)
     except TimeoutError:
         if not limit.expired():
@@ -151,41 +165,82 @@ def stop_steps(worker: Worker) -> None:
 class _Watcher:
     """Follows a run's events."""
 
-    def __init__(self) -> None:
+    def __init__(self, watch: Watch) -> None:
+        self._watch = watch
         self.suspension: TimelineItem | None = None
-        self._is_suspended = asyncio.Event()
+        self.is_left = False
+        """The run waits for somebody, and nobody here waits for that."""
+        self._may_rest = asyncio.Event()
+        """It may be that the run does not go on by itself."""
+        self._is_suspended = False
+        self._has_waited = False
+        self._told: set[str] = set()
+        """Waits of which was said how they are answered."""
 
     async def follow(self, run: Run[Any], view: View) -> None:
-        """Until the run has ended, or stays suspended."""
+        """Until the run has ended, stays suspended, or is not to be waited for."""
         with view.showing():
             reader = asyncio.create_task(self._read(run, view))
             try:
                 while not reader.done():
-                    await self._until_suspended(reader)
+                    await self._until_it_may_rest(reader)
                     if not reader.done():
                         await asyncio.wait({reader}, timeout=SETTLE_S)
-                    if self._is_suspended.is_set() and (await run.status()).status is RunStatus.SUSPENDED:
+                    if self._may_rest.is_set() and self._is_over(await run.status()):
                         return
             finally:
                 reader.cancel()
                 with contextlib.suppress(asyncio.CancelledError):
                     await reader
 
-    async def _until_suspended(self, reader: asyncio.Task[None]) -> None:
-        suspended = asyncio.create_task(self._is_suspended.wait())
+    def _is_over(self, info: RunInfo) -> bool:
+        """Whether to watch no longer. Says of what waits for somebody how it is answered, once."""
+        if self._is_suspended:
+            return info.status is RunStatus.SUSPENDED
+        self._may_rest.clear()  # until something else happens
+        if not _waits_for_somebody(info):
+            return False
+        self.is_left = not self._watch.waits
+        new = [wait for wait in info.waits if wait.key not in self._told]
+        if new and not self.is_left:
+            self._told.update(wait.key for wait in new)
+            self._watch.output.note(f"Run {info.id} waits for somebody: {info.waiting_on}. Ctrl-C leaves it as it is.")
+            for wait in new:
+                self._watch.output.note(f"  {_answer(info.id, wait, self._watch.app.url)}")
+        return self.is_left
+
+    async def _until_it_may_rest(self, reader: asyncio.Task[None]) -> None:
+        rests = asyncio.create_task(self._may_rest.wait())
         try:
-            await asyncio.wait({reader, suspended}, return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait({reader, rests}, return_when=asyncio.FIRST_COMPLETED)
         finally:
-            suspended.cancel()
+            rests.cancel()
 
     async def _read(self, run: Run[Any], view: View) -> None:
         async for item in run.events():
             view.take(item)
             if item.step is None and item.kind is Kind.SUSPENDED:
                 self.suspension = item
-                self._is_suspended.set()
+                self._is_suspended = True
             elif item.step is None and item.kind in {Kind.RESUMED, Kind.CANCEL_REQUESTED}:
-                self._is_suspended.clear()
+                self._is_suspended = False
+            self._has_waited = self._has_waited or item.kind is Kind.WAITING
+            if self._is_suspended or self._has_waited:  # else it is not asked how it stands: that reads its journal
+                self._may_rest.set()
+
+
+def _waits_for_somebody(info: RunInfo) -> bool:
+    """No step of it goes on, and somebody can answer."""
+    return info.waiting_on.partition(" ")[0] in {wait.kind for wait in info.waits}
+
+
+def _answer(run_id: str, wait: WaitInfo, url: str) -> str:
+    """The command that answers."""
+    if wait.kind is WaitKind.GATE:
+        return command_line("resume", run_id, "--reason", wait.key, url=url)
+    if wait.kind is WaitKind.SIGNAL:
+        return command_line("signal", run_id, wait.name, "--value", "JSON", url=url)
+    return command_line("approve", run_id, wait.key, "--value", "JSON", "--by", "USER", url=url)
 
 
 # --- the last word ----------------------------------------------------------------------------------------------------
@@ -198,12 +253,16 @@ def _tell_end(watch: Watch, info: RunInfo, end: _End, suspension: TimelineItem |
         _tell_status(output, info, url, suspension)
         return exit_code_of_run(info)
     waits = f", waiting on {info.waiting_on}" if info.waiting_on else ""
-    if end is _End.TIMED_OUT:
+    if end is _End.WAITS:
+        output.note(f"Run {info.id} is {info.status}{waits}. It is kept. Who can answer says:")
+        for wait in info.waits:
+            output.note(f"  {_answer(info.id, wait, url)}")
+    elif end is _End.TIMED_OUT:
         output.note(f"Run {info.id} has not ended within {watch.timeout}: it is {info.status}{waits}. It is kept.")
     else:
         output.note(f"Interrupted: run {info.id} is {info.status}{waits}. It is kept.")
     output.note(f"  Go on with it: {watch.go_on(info.id)}")
-    return ExitCode.WAITING if end is _End.TIMED_OUT else ExitCode.INTERRUPTED
+    return ExitCode.INTERRUPTED if end is _End.INTERRUPTED else ExitCode.WAITING
 
 
 def _tell_status(output: Output, info: RunInfo, url: str, suspension: TimelineItem | None) -> None:
@@ -232,10 +291,3 @@ def _tell_suspension(output: Output, info: RunInfo, url: str, suspension: Timeli
     detail = suspension.detail if suspension is not None else ""
     output.note(f"{info.waiting_on}: {detail}" if detail else info.waiting_on)
     output.note(f"  Put it right, then: {command_line('resume', info.id, url=url)}")
-
-
-def command_line(*words: str, url: str) -> str:
-    """A command for people to copy; with `--store` where the default would be another one."""
-    is_told = url == DEFAULT_URL or url != without_password(url)  # one with a password is not repeated
-    more = () if is_told else ("--store", url)
-    return shlex.join(("outlast", *words, *more))

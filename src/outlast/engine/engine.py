@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import logging
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from concurrent.futures import Executor
 from types import MappingProxyType
 from typing import TYPE_CHECKING, cast
@@ -25,7 +25,7 @@ from outlast.core.events import (
     RunReopened,
     encode_events,
 )
-from outlast.core.lineage.forking import find_fork, list_results
+from outlast.core.lineage.forking import find_fork, list_forks, list_results
 from outlast.core.reopening import find_cut
 from outlast.core.states import RunStatus
 from outlast.engine.changes import Changes
@@ -64,6 +64,8 @@ __all__ = ["Engine"]
 
 PAGE = 1000
 """Entries that are read at once."""
+KEYS_TOLD = 30
+"""In an error; a run may have called thousands."""
 
 
 class Engine:
@@ -292,11 +294,13 @@ class Engine:
         events = [event for _, batch in await self.read_events(row.uid) for event in batch]
         cut = find_fork(events, at)
         if cut is None:
-            raise InvalidSetting("at", at, f"the key of a step that run {row.id!r} has called")
+            raise InvalidSetting(
+                "at", at, f"the key of a step that run {row.id!r} has called: {_tell(list_forks(events))}"
+            )
         known = list_results(events[:cut])
         for key in results:
             if key not in known:
-                expected = f"keys of steps that succeeded before {at!r}: {', '.join(known) or 'there are none'}"
+                expected = f"keys of steps that succeeded before {at!r}: {_tell(known)}"
                 raise InvalidSetting("results", key, expected)
         return await self._starter.fork(row, events[:cut], at, id, results)
 
@@ -312,3 +316,9 @@ class Engine:
         async with self.make_worker(settings) as worker:
             next_at = await worker.until_idle(timeout_s)
         return WorkDone(self.writer.entries - entries, self.ended - ended, next_at)
+
+
+def _tell(keys: Sequence[str]) -> str:
+    """What there is to choose from."""
+    more = len(keys) - KEYS_TOLD
+    return ", ".join(keys[:KEYS_TOLD]) + (f" and {more} more" if more > 0 else "") or "there are none"

@@ -39,6 +39,10 @@ __all__ = ["begin", "record", "think"]
 
 SETTLE_WITHIN_US = 30_000_000
 """How long an unwind waits for a step that the body gave up and that has no timeout of its own (LOOP §4)."""
+STUCK = (
+    "The body waits for what cannot come: no step, timer or answer of its own is under way. Let it await one of these, "
+    "then resume the run."
+)
 MAIL = (SignalReceived, DecisionMade, GateOpened)
 
 
@@ -234,7 +238,7 @@ def _note_standstill(run: HotRun, draft: Draft, machine: Machine) -> None:
             draft, VersionConflict.code, f"The stored plan of this run cannot be carried out: {machine.halted}."
         )
     elif not run.steps and not run.queue and machine.is_stuck:
-        run.suspend(draft, "DEADLOCK", "The body waits for what cannot come.", machine.loop.task_stacks())
+        run.suspend(draft, "DEADLOCK", STUCK, machine.loop.task_stacks())
 
 
 def _settles(run: HotRun, event: StepSucceeded | StepFailed) -> bool:

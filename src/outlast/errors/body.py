@@ -42,7 +42,7 @@ class BodyDeadlock(BodyStopped):
     template = (
         "The body waits for what cannot come",
         "run {id!r}\n{stack}",
-        "Await a step or a timer instead.",
+        "Await a step, a timer or an answer instead, then resume the run.",
     )
     id: str
     stack: str = ""

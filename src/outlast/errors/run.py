@@ -181,7 +181,7 @@ class NonDeterminism(RunError):
     template = (
         "The body left its journal: recorded was {recorded}, now it asks for {asked}",
         "run {id!r}, {at}",
-        "Undo the change, or guard it with ctx.patched(); then run.resume().",
+        "Undo the change, or guard it with ctx.patched(); then resume the run.",
     )
     id: str
     at: str

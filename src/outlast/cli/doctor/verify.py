@@ -14,10 +14,10 @@ import msgspec
 
 from outlast.cli.doctor.findings import Finding, note, ok, wrong
 from outlast.cli.exits import problem_of
-from outlast.cli.store_choice import postgres_settings, sqlite_settings
+from outlast.cli.store_choice import postgres_settings, run_not_found, sqlite_settings
 from outlast.core.keys import check_name
 from outlast.engine.verifying import Problem, Verified, verify_store
-from outlast.errors import OutlastError, RunNotFound
+from outlast.errors import OutlastError
 from outlast.stores.open import open_store
 from outlast.stores.store import RunRow, Store
 
@@ -52,7 +52,7 @@ class Report(msgspec.Struct):
 
 
 async def verify(url: str, run_id: str | None) -> tuple[list[Finding], Report]:
-    """Read all journals, or one. Raises RunNotFound."""
+    """Read all journals, or one. Raises CommandError when it is not there."""
     verified, problems, broken = Verified(), [], 0
     store = open_store(url)
     try:
@@ -66,8 +66,6 @@ async def verify(url: str, run_id: str | None) -> tuple[list[Finding], Report]:
             orphans = await _find_orphans(url)
             broken += len(orphans)
             problems += orphans[: MOST - len(problems)]
-    except RunNotFound:
-        raise
     except OutlastError as error:
         told = problem_of(error)
         report = Report(verified.runs, verified.entries, verified.moving, problems, broken)
@@ -83,7 +81,7 @@ async def _find(store: Store, run_id: str) -> RunRow:
     name = check_name("run id", run_id)
     row = await store.find_run(name) or await store.find_uid(name)
     if row is None:
-        raise RunNotFound(run_id)
+        raise run_not_found(store.url, run_id)
     return row
 
 

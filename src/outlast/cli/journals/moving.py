@@ -14,9 +14,8 @@ from outlast.app import Outlast
 from outlast.cli.exits import CommandError, ExitCode
 from outlast.cli.options import Settings, shared_options
 from outlast.cli.stopping import run_briefly
-from outlast.cli.store_choice import choose_shared_url, existing_store
+from outlast.cli.store_choice import choose_shared_url, existing_store, run_not_found
 from outlast.core.keys import check_name
-from outlast.errors import RunNotFound
 from outlast.run.transfer import IMPORTED, Imported, export_run, import_run
 
 __all__ = ["export", "import_"]
@@ -38,7 +37,7 @@ def export(settings: Settings, /, run_id: str, *, file: Path | None) -> ExitCode
             engine = app._here("outlast export")
             row = await engine.store.find_run(check_name("run id", run_id))
             if row is None:
-                raise RunNotFound(run_id)
+                raise run_not_found(app.url, run_id)
             return list(await export_run(engine, row))
 
     lines = run_briefly(read)

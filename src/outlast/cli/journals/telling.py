@@ -12,7 +12,7 @@ from outlast.cli.output import show_instant
 from outlast.cli.progress import tell_item
 from outlast.cli.show import show_moment, show_timeline
 from outlast.cli.stopping import run_briefly
-from outlast.cli.store_choice import existing_store
+from outlast.cli.store_choice import existing_store, get_run
 
 __all__ = ["events", "timeline"]
 
@@ -29,7 +29,7 @@ def timeline(settings: Settings, /, run_id: str, *, moment: int | datetime | Non
 
     async def read() -> None:
         async with app:
-            run = await app.get_run(run_id)
+            run = await get_run(app, run_id)
             if moment is None:
                 show_timeline(output, await run.timeline())
             else:
@@ -52,7 +52,7 @@ def events(settings: Settings, /, run_id: str, *, follow: bool, after: int) -> E
 
     async def read() -> ExitCode:
         async with app:
-            run = await app.get_run(run_id)
+            run = await get_run(app, run_id)
             if not follow:
                 show_timeline(output, [item for item in await run.timeline() if item.seq > after])
                 return ExitCode.COMPLETED

@@ -21,6 +21,7 @@ __all__ = ["Visitor"]
 Report = Callable[[str, ast.AST, str], None]
 """Rule, place, message."""
 
+_MARKS: Final = frozenset({"milestone", "set_state"})
 # What takes a set without asking for its order.
 _UNORDERED: Final = frozenset({"all", "any", "bool", "frozenset", "len", "max", "min", "set", "sorted", "sum"})
 _ORDERED: Final = frozenset(
@@ -50,6 +51,7 @@ class Visitor(ast.NodeVisitor):
         self._follow = follow
         self._changed_globals = changed_globals
         self._reaches = reaches
+        self._contexts = _find_contexts(function.definition)
         self._cleanup = 0
         self._handed: set[ast.AST] = set()
         """Expressions that have been judged where they are used."""
@@ -269,6 +271,15 @@ class Visitor(ast.NodeVisitor):
             return set()
         return {part for part in skipped if isinstance(part, ast.Lambda | ast.Name | ast.Attribute | ast.Call)}
 
+    def visit_Expr(self, node: ast.Expr) -> None:
+        """A mark that nothing awaits is never made. (Steps and waits of that kind stand in the plan.)"""
+        call = node.value
+        if isinstance(call, ast.Call) and isinstance(call.func, ast.Attribute) and call.func.attr in _MARKS:
+            of = call.func.value
+            if isinstance(of, ast.Name) and of.id in self._contexts:
+                self._report("unawaited", call, f"makes the call {source_of(call, 60)}, which nothing awaits")
+        self.visit(call)
+
     # --- clean-up -----------------------------------------------------------------------------------------------------
 
     def visit_Try(self, node: ast.Try | ast.TryStar) -> None:
@@ -299,3 +310,15 @@ def _root(node: ast.AST) -> ast.Name | None:
     while isinstance(node, ast.Attribute | ast.Subscript):
         node = node.value
     return node if isinstance(node, ast.Name) else None
+
+
+def _find_contexts(definition: ast.AST) -> set[str]:
+    """Parameters of an `async def` that are contexts, by their annotation or their usual name."""
+    if not isinstance(definition, ast.AsyncFunctionDef):
+        return set()  # in a plain body these calls need no await
+    parameters = [*definition.args.posonlyargs, *definition.args.args, *definition.args.kwonlyargs]
+    return {each.arg for each in parameters if each.arg == "ctx" or _is_context(each.annotation)}
+
+
+def _is_context(annotation: ast.expr | None) -> bool:
+    return annotation is not None and ast.unparse(annotation).strip("'\"").rpartition(".")[2] == "Context"

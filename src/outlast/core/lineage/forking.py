@@ -13,7 +13,7 @@ import msgspec
 from outlast.core.events import Event, RunReopened, RunStarted, StepReused, StepStarted, StepSucceeded
 from outlast.core.reopening import find_kept
 
-__all__ = ["FORK", "find_fork", "fork_events", "list_results"]
+__all__ = ["FORK", "find_fork", "fork_events", "list_forks", "list_results"]
 
 FORK = "fork"
 """The kind of the reopening at the end of a copied part."""
@@ -25,6 +25,12 @@ def find_fork(events: Sequence[Event], key: str) -> int | None:
         if isinstance(event, StepStarted | StepReused) and event.key == key:
             return number
     return None
+
+
+def list_forks(events: Sequence[Event]) -> list[str]:
+    """Keys of the steps at which the run can be forked, in the order of their calls."""
+    called = (event.key for _, event in find_kept(events) if isinstance(event, StepStarted | StepReused))
+    return [*dict.fromkeys(called)]
 
 
 def list_results(events: Sequence[Event]) -> list[str]:

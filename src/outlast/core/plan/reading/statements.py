@@ -174,7 +174,8 @@ class Statements:
         reader = self._reader
         value = UNKNOWN if node.value is None else reader.values.read(node.value)
         expr = reader.express_maybe(node.value)
-        if reader.frame.is_body:
+        is_unawaited = any(thunk.result is None for thunk in value.calls())  # which is shown when the body is read
+        if reader.frame.is_body and not is_unawaited:
             reader.values.escape(node, value)
         reader.frame.returns.append(value)
         reader.add(EndNode(reader.new_id("return"), node.lineno, source_of(node), "return", expr))
