@@ -126,13 +126,13 @@ async def test_a_batch_that_fails_leaves_nothing(tmp_path, monkeypatch) -> None:
     path, entries = tmp_path / "m.db", journal("u1", 3)
     mirror = await opened(path)
     await mirror.write(entries[:1])
-    rebuild = mirror_module._rebuild
+    rewrite = mirror_module._rewrite
 
     def fail(*args: Any) -> None:
-        rebuild(*args)
+        rewrite(*args)
         raise OSError("the line is cut")
 
-    monkeypatch.setattr(mirror_module, "_rebuild", fail)
+    monkeypatch.setattr(mirror_module, "_rewrite", fail)
     with pytest.raises(OSError, match="line"):
         await mirror.write(entries[1:3])
     monkeypatch.undo()

@@ -8,10 +8,19 @@ rows of runs, by uid.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterable, Sequence
-from typing import TYPE_CHECKING, Any, TypeVar
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from operator import itemgetter
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
-from outlast.core.events import decode_events
+from outlast.core.events import (
+    AttemptStarted,
+    Event,
+    StepFailed,
+    StepProgressed,
+    StepStarted,
+    StepSucceeded,
+    decode_events,
+)
 from outlast.core.fold import Fold
 from outlast.errors import ExtraMissing
 from outlast.telemetry.observer import Landed
@@ -27,6 +36,12 @@ AT_ONCE = 400
 
 MOST_SEEN = 500
 """Runs that are kept in mind, so that their events need not be read again for each batch."""
+
+_Entry: TypeAlias = tuple[int, int, Sequence[Event]]
+"""Its number, when it was written, and its events."""
+
+OF_ONE_STEP = (StepStarted, StepSucceeded, StepFailed, AttemptStarted, StepProgressed)
+"""Events that change the row of the step they name and no other."""
 
 T = TypeVar("T")
 
@@ -121,18 +136,28 @@ class SqlMirror:
 
 
 def _write(connection: Connection, batch: Sequence[Landed], seen: dict[str, _Seen]) -> None:
+    """A handful of statements, however many runs are in the batch: each costs as much as many rows do."""
     from outlast.mirrors.sql.tables import EVENTS, RUNS, event_rows
 
-    uids = sorted({entry.uid for entry in batch})
+    entries: dict[str, list[_Entry]] = {uid: [] for uid in sorted({entry.uid for entry in batch})}
+    rows: list[dict[str, Any]] = []
+    for entry in batch:
+        events = decode_events(entry.events)
+        entries[entry.uid].append((entry.seq, entry.at, events))
+        rows += event_rows(entry, events)
+    uids = [*entries]
     _insert_missing(connection, RUNS, [{"uid": uid, "entries": 0} for uid in uids], ["uid"])
     kept = _lock_runs(connection, uids)
-    rows = [row for entry in batch for row in event_rows(entry, decode_events(entry.events))]
     _insert_missing(connection, EVENTS, rows, ["uid", "seq", "position"])
-    for uid in uids:
+    newest = _find_newest(connection, uids)
+    for uid, given in entries.items():
         run = seen.setdefault(uid, _Seen())
         if kept[uid] != run.entries:
             run.steps = None  # another process has written them since
-        _rebuild(connection, uid, run)
+        run.apply(sorted(given, key=itemgetter(0)))
+        if run.entries <= newest[uid]:  # there is more, of another process, or of a batch that came too early
+            run.apply(_read_entries(connection, uid, run.entries))
+    _rewrite(connection, {uid: seen[uid] for uid in uids})
 
 
 def _lock_runs(connection: Connection, uids: Sequence[str]) -> dict[str, int]:
@@ -149,6 +174,35 @@ def _lock_runs(connection: Connection, uids: Sequence[str]) -> dict[str, int]:
     return kept
 
 
+def _find_newest(connection: Connection, uids: Sequence[str]) -> dict[str, int]:
+    """The last entry that is there of each, with or without a gap before it."""
+    from sqlalchemy import func, select
+
+    from outlast.mirrors.sql.tables import EVENTS
+
+    newest: dict[str, int] = {}
+    for some in _parts(uids):
+        asking = select(EVENTS.c.uid, func.max(EVENTS.c.seq)).where(EVENTS.c.uid.in_(some)).group_by(EVENTS.c.uid)
+        newest.update((uid, seq) for uid, seq in connection.execute(asking))
+    return newest
+
+
+def _read_entries(connection: Connection, uid: str, first: int) -> Iterator[_Entry]:
+    """Those that are there, from this one on."""
+    from sqlalchemy import select
+
+    from outlast.mirrors.sql.tables import EVENTS
+
+    found = connection.execute(
+        select(EVENTS.c.seq, EVENTS.c.written_us, EVENTS.c.data)
+        .where(EVENTS.c.uid == uid, EVENTS.c.seq >= first)
+        .order_by(EVENTS.c.seq, EVENTS.c.position)
+    )
+    for seq, of_entry in itertools.groupby(found, itemgetter(0)):
+        parts = [*of_entry]
+        yield seq, parts[0][1], decode_events(f"[{','.join(data for _, _, data in parts)}]".encode())
+
+
 class _Seen:
     """A run as far as this process has seen its events. Entries never change, so that stays true."""
 
@@ -158,39 +212,66 @@ class _Seen:
         """How many, from the first on, without a gap."""
         self.steps: dict[str, dict[str, Any]] | None = None
         """Rows of its steps as they were last written; None: not by this process."""
+        self.touched: dict[str, None] | None = None
+        """Keys of steps that have changed since; None: any of them may."""
+
+    def apply(self, entries: Iterable[_Entry]) -> None:
+        """Take in those that follow, in their order; what is behind a gap has to wait."""
+        for seq, written_us, events in entries:
+            if seq == self.entries:
+                for event in events:
+                    self.fold.apply(event, written_us)
+                    if not isinstance(event, OF_ONE_STEP):
+                        self.touched = None
+                    elif self.touched is not None:
+                        self.touched[event.key] = None
+                self.entries += 1
+
+    def step_rows(self, uid: str) -> tuple[list[str], list[dict[str, Any]]]:
+        """Keys whose rows there are and that are not as they should be, and the rows that are to be there instead."""
+        from outlast.mirrors.sql.tables import step_row
+
+        views = self.fold.view.steps
+        if self.steps is None or self.touched is None:
+            rows = {key: step_row(uid, step) for key, step in views.items()}
+        else:
+            rows = {key: step_row(uid, views[key]) for key in self.touched if key in views}
+        before = {} if self.steps is None else self.steps
+        looked_at = rows if self.touched is not None else {**before, **rows}
+        gone = [key for key in looked_at if key in before and rows.get(key) != before[key]]
+        new = [row for key, row in rows.items() if before.get(key) != row]
+        self.steps = {**before, **rows} if self.touched is not None else rows
+        self.touched = {}
+        return gone, new
 
 
-def _rebuild(connection: Connection, uid: str, seen: _Seen) -> None:
-    """Make the rows of a run and its steps of the events that are there."""
-    from sqlalchemy import delete, insert, select, update
+def _rewrite(connection: Connection, runs: Mapping[str, _Seen]) -> None:
+    """Make the rows of these runs and their steps anew, as far as they have changed."""
+    from sqlalchemy import bindparam, delete, insert, update
 
-    from outlast.mirrors.sql.tables import EVENTS, RUNS, STEPS, run_row, step_rows
+    from outlast.mirrors.sql.tables import RUNS, STEPS, run_row
 
-    found = connection.execute(
-        select(EVENTS.c.seq, EVENTS.c.written_us, EVENTS.c.data)
-        .where(EVENTS.c.uid == uid, EVENTS.c.seq >= seen.entries)
-        .order_by(EVENTS.c.seq, EVENTS.c.position)
-    )
-    for seq, of_entry in itertools.groupby(found, lambda row: row.seq):
-        if seq != seen.entries:
-            break  # a gap: what is behind it has to wait
-        for _, written_us, data in of_entry:
-            seen.fold.apply(decode_events(f"[{data}]".encode())[0], written_us)
-        seen.entries += 1
-    view = seen.fold.view
-    connection.execute(update(RUNS).where(RUNS.c.uid == uid).values(run_row(uid, view, seen.entries)))
-    before, now = seen.steps, {row["step_key"]: row for row in step_rows(uid, view)}
-    seen.steps = now
-    if before is None:
-        connection.execute(delete(STEPS).where(STEPS.c.uid == uid))
-        changed = list(now.values())
-    else:
-        changed = [row for key, row in now.items() if before.get(key) != row]
-        gone = [key for key in before if now.get(key) != before[key]]
-        for some in _parts(gone):
-            connection.execute(delete(STEPS).where(STEPS.c.uid == uid, STEPS.c.step_key.in_(some)))
-    if changed:
-        connection.execute(insert(STEPS), changed)
+    changes = [run_row(uid, run.fold.view, run.entries) for uid, run in runs.items() if run.entries]
+    if changes:
+        values: dict[str, Any] = {name: bindparam(name) for name in changes[0] if name != "uid"}
+        change = update(RUNS).where(RUNS.c.uid == bindparam("of_uid")).values(values)
+        connection.execute(change, [{"of_uid": row.pop("uid"), **row} for row in changes])
+    unknown: list[str] = []
+    gone: list[dict[str, Any]] = []
+    new: list[dict[str, Any]] = []
+    for uid, run in runs.items():
+        if run.steps is None:
+            unknown.append(uid)
+        keys, rows = run.step_rows(uid)
+        gone += [{"of_uid": uid, "key": key} for key in keys]
+        new += rows
+    for some in _parts(unknown):
+        connection.execute(delete(STEPS).where(STEPS.c.uid.in_(some)))
+    if gone:
+        is_gone = (STEPS.c.uid == bindparam("of_uid")) & (STEPS.c.step_key == bindparam("key"))
+        connection.execute(delete(STEPS).where(is_gone), gone)
+    if new:
+        connection.execute(insert(STEPS), new)
 
 
 def _find_positions(connection: Connection, uids: Sequence[str]) -> dict[str, int]:

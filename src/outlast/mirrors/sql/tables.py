@@ -17,7 +17,7 @@ from outlast.core.fold import time_of
 from outlast.core.view import RunView, StepView
 from outlast.telemetry.observer import Landed
 
-__all__ = ["EVENTS", "METADATA", "RUNS", "STEPS", "event_rows", "run_row", "step_rows"]
+__all__ = ["EVENTS", "METADATA", "RUNS", "STEPS", "event_rows", "run_row", "step_row"]
 
 METADATA = MetaData()
 
@@ -86,12 +86,8 @@ def run_row(uid: str, view: RunView, entries: int) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def step_rows(uid: str, view: RunView) -> list[dict[str, Any]]:
-    """Its steps."""
-    return [_step_row(uid, step) for step in view.steps.values()]
-
-
-def _step_row(uid: str, step: StepView) -> dict[str, Any]:
+def step_row(uid: str, step: StepView) -> dict[str, Any]:
+    """One of its steps."""
     return {
         "uid": uid, "step_key": step.key, "function": step.function, "kind": step.kind, "status": str(step.status),
         "attempts": step.attempts, "began_at": _instant(step.began_at), "ended_at": _instant(step.ended_at),
