@@ -7,11 +7,11 @@ import asyncio
 import msgspec
 import pytest
 
-from outlast.core.events import CancelRequested, DecisionJudged, RunCancelled, RunCompleted, WaitStarted
+from outlast.core.events import CancelRequested, DecisionJudged, RunCancelled, RunCompleted, StepCancelled, WaitStarted
 from outlast.core.lineage.rounds import GoesOn
 from outlast.core.machine import Machine
 from outlast.core.waits.approval import Approvers, Policy, write_policy
-from tests.core.machines import START_US, Recorder, make_machine, replay, step, succeeded
+from tests.core.machines import START_US, Recorder, ScriptedCall, make_machine, replay, step, succeeded
 from tests.core.waiting import HOUR_US, approval, decided, encoded, found, of, replay_prefixes, ship
 
 
@@ -213,3 +213,22 @@ def test_a_cancel_that_was_heard_while_the_run_was_set_aside_ends_a_run_that_wou
     again, beyond = replay(body, [*aside, *owed])
     assert beyond == []
     again.evict()
+
+
+def test_a_forced_cancel_that_was_heard_while_the_run_was_set_aside_takes_its_end_back() -> None:
+    """What was done is to be undone now, and what was given up is waited for first: nothing comes in answer yet."""
+
+    async def body(machine: Machine) -> bytes:
+        beside = asyncio.create_task(step(machine, "beside"))
+        booking = ScriptedCall("book", [])
+        booking.undo = "unbook"
+        await machine.call_step(booking).future
+        beside.cancel()
+        return b"1"
+
+    recorder = Recorder(body)
+    cancel = CancelRequested(START_US, "c1", "enough", force=True)
+    machine, owed = replay(body, [*recorder.journal, succeeded("book"), cancel])
+    assert [type(event) for event in owed] == [StepCancelled]
+    assert machine.is_settling
+    machine.evict()

@@ -3,8 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 
 from outlast import Context, Module, Outlast
+from outlast.core.events import RunResumed, decode_events
+from outlast.core.verifying.shape import check_shape
+from outlast.engine import loading
+from outlast.errors import StoreUnavailable
 from outlast.run.handle import Run
 from outlast.stores.memory import MemoryStore
 
@@ -16,6 +21,20 @@ async def calls(ctx: Context) -> str:
     got = await ctx.call("later:newer", {"tag": "a"}, returns=str)
     await ctx.suspend("look")
     return got
+
+
+@flows.step
+async def beside() -> str:
+    return "never"
+
+
+@flows.workflow
+async def calls_beside(ctx: Context) -> str:
+    task = asyncio.create_task(beside.options(queue="nobody's")())
+    await asyncio.sleep(0)
+    got = await ctx.call("later:newer", {"tag": "a"}, returns=str)
+    task.cancel()
+    return f"{got}{await ctx.wait_for('word', str)}"
 
 
 @flows.workflow
@@ -71,3 +90,29 @@ async def test_a_body_that_ends_although_it_called_what_is_not_known_here_is_not
         await until(run, "FUNCTION_NOT_FOUND later:newer")
     async with newest.worker():
         assert await (await newest.get_run(run.id)).result(timeout=10) == "done"
+
+
+# SPEC L9
+async def test_a_load_that_fails_for_the_store_keeps_nothing_of_what_it_had_found(monkeypatch):
+    """That the run goes on was to be on record with the entry of that load: the next one finds it again."""
+    store = MemoryStore()
+    older, newest = app_with(store, flows), app_with(store, flows, later)
+    async with older.worker():
+        run = await older.start(calls_beside)
+        await until(run, "FUNCTION_NOT_FOUND later:newer")
+        await run.signal("word", "b")
+    ask, failures = newest._store.lost_attempts, [StoreUnavailable(newest.url, "the line is cut")]
+
+    async def lost_attempts(uid: str, attempts: Sequence[tuple[str, int]]) -> list[tuple[str, int]]:
+        if failures:
+            raise failures.pop()
+        return await ask(uid, attempts)
+
+    monkeypatch.setattr(newest._store, "lost_attempts", lost_attempts)
+    monkeypatch.setattr(loading, "RETRY_AFTER_US", 1000)
+    async with newest.worker():
+        assert await (await newest.get_run(run.id)).result(timeout=10) == "a!b"
+        journal = [(entry, decode_events(entry.events)) for entry in await newest._store.read_journal(run.uid)]
+    assert failures == []
+    assert list(check_shape(journal)) == []
+    assert [type(event) for _, events in journal for event in events].count(RunResumed) == 1

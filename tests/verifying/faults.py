@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from outlast.core.verifying import Rule
-from tests.verifying.world import Tables
+from tests.verifying.world import Events, Tables
 
 __all__ = ["FAULTS", "Fault"]
 
@@ -40,6 +40,10 @@ def _append(tables: Tables) -> None:
         b'[{"event":"StepFailed","at":1,"key":"add","attempt":9,"error":{"type":"E","message":""}}]',
         uid,
     )
+
+
+def _suspend(events: Events) -> None:
+    events.insert(0, {"event": "RunSuspended", "at": events[0]["at"], "code": "DEADLOCK", "reason": ""})
 
 
 def _share_mark(tables: Tables) -> None:
@@ -193,6 +197,12 @@ ROWS: dict[str, Fault] = {
         "due",
         r"its row is suspended, its journal says running",
         _set("due", status="suspended", waiting_on="approval go on?"),
+    ),
+    "a move of a run that is set aside": Fault(
+        Rule.ROW,
+        "done",
+        r"StepStarted comes while it is suspended, DEADLOCK, and was not resumed",
+        lambda t: t.edit("done", _suspend, 1),
     ),
     "another workflow": Fault(Rule.ROW, "done", r"its row is of", _set("done", workflow="nap")),
     "a lost row of a wait": Fault(

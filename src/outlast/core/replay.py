@@ -80,8 +80,8 @@ class Replay:
         """Behind a body's end comes what was heard while the run was set aside, so that its end is not on record yet:
         the answer to that stands before it, and what changes it stands in its place."""
         asked = self._asked
-        if commands and asked and type(asked[-1]) in OUTCOMES:
-            end = asked.pop()
+        if asked and type(asked[-1]) in OUTCOMES:
+            end = asked.pop()  # also where nothing comes in answer yet: what was given up is waited for
             if self._machine.outcome is end:
                 commands = [*commands, end]
         asked.extend(commands)

@@ -136,29 +136,34 @@ class Loader:
         async with self._gate:
             if run.is_dropped:
                 return
+            is_reload = run.started is not None
             try:
-                await self._bring_back(run)
+                await self._bring_back(run, is_reload=is_reload)
                 self._failures.pop(run.uid, None)
             except Fenced:
                 pass  # the heartbeat hears of it too, and drops everything
             except Exception as error:  # noqa: BLE001 - a journal nobody can read must not end the worker of all others
-                self._try_again(run, error)
+                self._try_again(run, error, is_reload=is_reload)
 
-    def _try_again(self, run: HotRun, error: Exception) -> None:
-        """A load failed. For a fault of the store again soon, for any other ever less often (SPEC L9)."""
+    def _try_again(self, run: HotRun, error: Exception, *, is_reload: bool) -> None:
+        """A load failed. For a fault of the store again soon, for any other ever less often (SPEC L9).
+
+        What a first load had found was to be on record with its entry, and is gone with that: that it was resumed or
+        reopened, or that an attempt is lost. So nothing of it is kept, and the next load begins with the journal."""
         text = "run %s could not be loaded; it is tried again in a while"
         self._home.log.error(text, run.name, extra=fields(run.started), exc_info=error)
         run.evict()
         failures = 0
         if not isinstance(error, StoreError):
             failures = self._failures[run.uid] = self._failures.get(run.uid, 0) + 1
-        if run.running or run.queue:  # given up, it would be loaded elsewhere while a step of it executes here
+        # Given up, it would be loaded elsewhere while a step of it executes here.
+        if is_reload and (run.running or run.queue):
             self._home.loop.call_later(min(RETRY_HERE_S * 2**failures, 30.0), self.load, run)
         else:
             run.is_loading = False
             run.release(self._home.clock.now_us() + (recovery_delay_us(failures) or RETRY_AFTER_US), RowChange())
 
-    async def _bring_back(self, run: HotRun) -> None:
+    async def _bring_back(self, run: HotRun, *, is_reload: bool) -> None:
         home = self._home
         raw, unreadable = await self._read(run)
         began = boottime_us()
@@ -169,7 +174,6 @@ class Loader:
             return  # not ours any more: a late reader writes nothing
         started = raw[0]
         assert isinstance(started, RunStarted)
-        is_reload = run.started is not None
         run.started = started
         draft = Draft()
         if type(raw[-1]) in OUTCOMES:

@@ -1,16 +1,18 @@
 """Those outside: they start the runs of a schedule, answer what these wait for, cancel them, and let them go on.
 
 What always holds: whatever was acknowledged is sent once and never again. So a start, an answer or a cancel that the
-engine loses is missed by the run it was for, and seen at the end.
+engine loses is missed by the run it was for, and seen at the end. One exception: an answer that its run had not heard
+when it failed went with that end. Retried, the run waits for it again, and who sees that answers once more.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import Any
 
 from outlast.app import Outlast
+from outlast.core.events import DecisionMade, Event, GateOpened, SignalReceived
 from outlast.core.waits.approval import User
 from outlast.core.waits.events import WaitKind
 from outlast.errors import (
@@ -35,12 +37,13 @@ OVER = (ApprovalInvalid, ApprovalResolved, RunEnded, RunNotFailed, RunNotFound, 
 
 
 class Client:
-    """One process that works nothing. `app` is open in it."""
+    """One process that works nothing. `app` is open in it; `find_events` gives what is on record of a run."""
 
-    def __init__(self, host: Host, app: Outlast) -> None:
+    def __init__(self, host: Host, app: Outlast, find_events: Callable[[str], Sequence[Event]]) -> None:
         self._host = host
         self._rng = host.world.rng
         self._app = app
+        self._find_events = find_events
         self.acknowledged: set[str] = set()
         """Ids of runs whose start was."""
         self.cancelled: dict[str, int] = {}
@@ -104,7 +107,18 @@ class Client:
                     self._retried.add(info.uid)
                     if self._rng.random() < 0.4:
                         run = Run(self._app._here, info.uid, info.id, info.workflow, None)
+                        self._forget_unheard(info.uid)
                         self._host.loop.create_task(self._until_told(run.retry))
+
+    def _forget_unheard(self, uid: str) -> None:
+        """Answers that the run had not heard when it failed: each wait of a schedule has a name of its own."""
+        heard: set[str] = set()
+        for event in self._find_events(uid):
+            if isinstance(event, SignalReceived | DecisionMade):
+                heard.add(event.name)
+            elif isinstance(event, GateOpened):
+                heard.add(event.key)
+        self._answered = {name for name in self._answered if name[0] != uid or name[1] in heard}
 
     async def _answer(self, wait: WaitInfo) -> None:
         """Once; a key makes sure of it where the answer was lost."""

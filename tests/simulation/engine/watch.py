@@ -28,6 +28,7 @@ from outlast.core.events import (
     TimerFired,
     decode_events,
 )
+from outlast.core.verifying import flatten
 from outlast.stores.memory import MemoryStore
 from outlast.stores.memory.tables import Run
 from outlast.stores.store import CLIENT, Entry, Progress, WaitRow
@@ -195,6 +196,10 @@ class Watch:
     def find_birth(self, uid: str) -> int:
         """When the run was there first, in the world's time."""
         return self._records[uid].born_us
+
+    def find_events(self, uid: str) -> Sequence[Event]:
+        """What is on record of the run."""
+        return flatten(self._records[uid].journal)
 
     def find_journal(self, uid: str) -> Sequence[tuple[Entry, list[Event]]]:
         """The run's, so far."""

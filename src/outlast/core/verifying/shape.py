@@ -1,4 +1,5 @@
-"""One line of entries, and nothing behind an end (invariants 1 and 7). Layer: core."""
+"""One line of entries, nothing behind an end, and no moves of a run that is set aside (invariants 1, 2 and 7).
+Layer: core."""
 
 from __future__ import annotations
 
@@ -7,7 +8,19 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import Protocol
 
-from outlast.core.events import OUTCOMES, Event, RunReopened, RunStarted
+from outlast.core.events import (
+    OUTCOMES,
+    AttemptStarted,
+    CancelRequested,
+    Event,
+    RunReopened,
+    RunResumed,
+    RunStarted,
+    RunSuspended,
+    StepLost,
+    TimerFired,
+    is_command,
+)
 from outlast.core.fold import Written
 from outlast.core.verifying.broken import Broken, Rule
 
@@ -58,6 +71,21 @@ def check_shape(journal: PlacedJournal) -> Iterator[Broken]:
     for event, after_it in itertools.pairwise(events):
         if type(event) in OUTCOMES and not isinstance(after_it, RunReopened):
             yield Broken(Rule.END, f"{type(after_it).__name__} comes behind its end, {type(event).__name__}")
+    yield from _check_suspensions(events)
+
+
+def _check_suspensions(events: Sequence[Event]) -> Iterator[Broken]:
+    """A run that is set aside records what comes, and is moved by nothing before it is resumed."""
+    aside: RunSuspended | None = None
+    for event in events:
+        if isinstance(event, RunSuspended):
+            aside = event
+        elif isinstance(event, RunResumed | RunReopened | CancelRequested) or type(event) in OUTCOMES:
+            aside = None
+        elif aside is not None and (is_command(event) or isinstance(event, AttemptStarted | StepLost | TimerFired)):
+            what = f"{type(event).__name__} comes while it is suspended, {aside.code}, and was not resumed"
+            yield Broken(Rule.ROW, what)
+            aside = None
 
 
 def check_marks(journal: PlacedJournal) -> Iterator[Broken]:
