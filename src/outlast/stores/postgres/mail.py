@@ -6,6 +6,7 @@ send raises `mail` to: numbers follow the order of commits without a gap. A run 
 
 from __future__ import annotations
 
+from operator import attrgetter
 from typing import TYPE_CHECKING
 
 from outlast.errors import InboxFull, StoreRefused
@@ -17,10 +18,10 @@ from outlast.stores.store import INBOX_LIMIT, REOPENING, STAYING, Inbox, Message
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from outlast.stores.postgres.link import Link
+    from outlast.stores.postgres.link import Link, Record
     from outlast.stores.store import NewMessage
 
-__all__ = ["deliver", "follow", "move_mail", "read_inbox", "send"]
+__all__ = ["deliver", "follow", "move_mail", "read_inboxes", "send"]
 
 _sql = load_statements("mail")
 _runs = load_statements("runs")
@@ -93,10 +94,17 @@ async def deliver(
     return delivery.answers
 
 
-async def read_inbox(link: Link, uid: str, after: int, limit: int) -> Inbox:
-    """The store's `read_inbox`: one statement, so one snapshot."""
-    rows = await link.fetch(_sql["read_inbox"], uid=uid, after=after, limit=limit + 1)
+async def read_inboxes(link: Link, wanted: Sequence[tuple[str, int, int]]) -> list[Inbox]:
+    """The store's `read_inbox`, of several runs, each behind a number and so many: one statement, so one snapshot."""
+    values = columns("uid after limit", [(uid, after, limit + 1) for uid, after, limit in wanted])
+    rows: list[list[Record]] = [[] for _ in wanted]
+    for row in await link.fetch(_sql["read_inboxes"], **values):
+        rows[row[0] - 1].append(row)
+    return [_to_inbox(each, limit) for each, (_, _, limit) in zip(rows, wanted, strict=True)]
+
+
+def _to_inbox(rows: Sequence[Record], limit: int) -> Inbox:
     if not rows:
         return Inbox(0, ())
-    messages = tuple(Message(*row[1:]) for row in rows[:limit] if row[1] is not None)
-    return Inbox(rows[0][0], messages, full=len(rows) > limit)
+    messages = sorted((Message(*row[2:]) for row in rows if row[2] is not None), key=attrgetter("no"))
+    return Inbox(rows[0][1], tuple(messages[:limit]), full=len(messages) > limit)

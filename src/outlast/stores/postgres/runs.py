@@ -5,6 +5,7 @@ What always holds: a claim is one statement, and fenced in it.
 
 from __future__ import annotations
 
+from operator import attrgetter
 from typing import TYPE_CHECKING
 
 from outlast.core.states import RunStatus
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
     from outlast.stores.postgres.link import Link
     from outlast.stores.store import Claiming
 
-__all__ = ["adopt", "claim", "list_owned", "look", "read_journal", "redue", "refit"]
+__all__ = ["adopt", "claim", "list_owned", "look", "read_journal", "read_journals", "redue", "refit"]
 
 _claims = load_statements("claims")
 _journal = load_statements("journal")
@@ -83,6 +84,16 @@ async def redue(link: Link, waiting_on: Sequence[str], deploy: str, limit: int) 
 async def read_journal(link: Link, uid: str, after: int, limit: int) -> list[Entry]:
     """The store's `read_journal`."""
     return [Entry(*row) for row in await link.fetch(_journal["read_journal"], uid=uid, after=after, limit=limit)]
+
+
+async def read_journals(link: Link, uids: Sequence[str], limit: int) -> list[list[Entry]]:
+    """The first pages of these."""
+    pages: dict[str, list[Entry]] = {uid: [] for uid in uids}
+    for uid, *entry in await link.fetch(_journal["read_journals"], uid=[*pages], limit=limit):
+        pages[uid].append(Entry(*entry))
+    for page in pages.values():
+        page.sort(key=attrgetter("seq"))
+    return [pages[uid] for uid in uids]
 
 
 def _to_claimed(uid: str, epoch: int, recoveries: int, status: str) -> ClaimedRun:

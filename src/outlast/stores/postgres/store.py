@@ -25,6 +25,7 @@ from outlast.stores.postgres.pool import Pool
 from outlast.stores.postgres.settings import Role, parse_url
 from outlast.stores.postgres.warming import Warming
 from outlast.stores.store import ALL_WAITS
+from outlast.stores.together import Together
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence
@@ -63,6 +64,8 @@ __all__ = ["PostgresStore"]
 _PAGE = 500
 """Runs touched by one transaction of what touches many."""
 _DELETED_PAGE = 100
+_FIRST = 100
+"""Entries of each journal, where those of many runs are read at once: most have no more."""
 _TRIES = 8
 """Of what the server took back for another's sake: a deadlock's victim."""
 
@@ -79,6 +82,12 @@ class PostgresStore:
         self._settings = parse_url(url)
         self.url = self._settings.url
         self.schema = self._settings.schema
+        self._journals: Together[str, list[Entry]] = Together(
+            lambda uids: self._ask(lambda link: runs.read_journals(link, uids, _FIRST)),
+        )
+        self._inboxes: Together[tuple[str, int, int], Inbox] = Together(
+            lambda wanted: self._ask(lambda link: mail.read_inboxes(link, wanted)),
+        )
         self._pid: int | None = None
         """The process that opened it. None: it is not open."""
 
@@ -228,10 +237,15 @@ class PostgresStore:
         return await self._ask(lambda link: runs.adopt(link, worker_id, uid, epoch), again=False)
 
     async def read_journal(self, uid: str, *, after: int = -1, limit: int = 1000) -> list[Entry]:
-        return await self._ask(lambda link: runs.read_journal(link, uid, after, limit))
+        if after >= 0 or limit <= _FIRST:
+            return await self._ask(lambda link: runs.read_journal(link, uid, after, limit))
+        first = await self._journals.ask(uid)
+        if len(first) < _FIRST:
+            return first
+        return first + await self.read_journal(uid, after=first[-1].seq, limit=limit - _FIRST)
 
     async def read_inbox(self, uid: str, *, after: int = 0, limit: int = 500) -> Inbox:
-        return await self._ask(lambda link: mail.read_inbox(link, uid, after, limit))
+        return await self._inboxes.ask((uid, after, limit))
 
     async def send(self, to: str, message: NewMessage) -> Sent:
         check_text(self.url, to, (to, message.id, message.kind))

@@ -57,8 +57,8 @@ class Warming:
     async def _read(self, nothing: Claiming) -> None:
         async with self._working.link() as link:
             await runs.claim(link, nothing)
-            await runs.read_journal(link, "", -1, 1)
-            await mail.read_inbox(link, "", 0, 1)
+            await runs.read_journals(link, [""], 1)
+            await mail.read_inboxes(link, [("", 0, 1)])
             await runs.look(link, nothing)
 
     async def _write(self) -> None:

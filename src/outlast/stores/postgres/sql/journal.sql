@@ -32,6 +32,14 @@ join outlast.journal j on j.run_uid = b.uid and j.seq = b.seq;
 select seq, at, writer, mark, events from outlast.journal
 where run_uid = :uid::text and seq > :after::int order by seq limit :limit::bigint;
 
+-- name: read_journals
+-- The first pages of several runs' journals, each in its order.
+select b.uid, j.seq, j.at, j.writer, j.mark, j.events
+from unnest(:uid::text[]) as b (uid)
+cross join lateral (
+  select seq, at, writer, mark, events from outlast.journal where run_uid = b.uid order by seq limit :limit::bigint
+) j;
+
 -- name: delete_journal_page
 -- Delete the last entries of a journal: what is late then finds no entry to land behind.
 delete from outlast.journal

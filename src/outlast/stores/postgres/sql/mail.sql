@@ -69,9 +69,11 @@ where i.run_uid = b.uid and i.no = b.no;
 -- How many messages wait, but no more than are asked for.
 select count(*) as unread from (select 1 from outlast.inbox where run_uid = :uid::text limit :limit::bigint) i;
 
--- name: read_inbox
--- A page of a run's messages, with the run's mail at the same moment. No row: no run. NULLs: no message.
-select r.mail, i.no, i.id, i.kind, i.payload, i.sent_at
-from outlast.runs r left join outlast.inbox i on i.run_uid = r.uid and i.no > :after::bigint
-where r.uid = :uid::text
-order by i.no limit :limit::bigint;
+-- name: read_inboxes
+-- Pages of several runs' messages, each with its run's mail at the same moment. No row: no run. NULLs: no message.
+select b.number, r.mail, i.no, i.id, i.kind, i.payload, i.sent_at
+from unnest(:uid::text[], :after::bigint[], :limit::bigint[]) with ordinality as b (uid, after, most, number)
+cross join lateral (select uid, mail from outlast.runs where uid = b.uid offset 0) r
+left join lateral (
+  select no, id, kind, payload, sent_at from outlast.inbox where run_uid = r.uid and no > b.after order by no limit b.most
+) i on true;
