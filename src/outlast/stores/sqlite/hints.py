@@ -3,8 +3,8 @@
 What this process writes is told by the writer, on the event loop. What others write shows in `PRAGMA data_version`,
 which a small thread asks for while somebody is subscribed. It reads no page of the file: 7 µs, and with the waking of
 the thread 0.1 to 0.2 ms of CPU on a small virtual machine, so about a minute of one core in an hour. What always
-holds: a subscriber is called on the event loop, once for all that happened since it was called last; and nothing is
-wrong when it never is.
+holds: a subscriber is called on the event loop, once for all that happened since it was called last, and once
+when the watch begins; and nothing is wrong when it never is.
 """
 
 from __future__ import annotations
@@ -126,6 +126,7 @@ class _Watch:
     def _watch(self, connection: sqlite3.Connection) -> None:
         version = _read_version(connection)
         commits = self._writer.commits
+        self._tell()  # of what came between the subscription, or an error, and this: it shows in no later version
         while not self.is_stopped:
             time.sleep(_EVERY_S)
             before, version = version, _read_version(connection)
@@ -140,7 +141,7 @@ class _Watch:
     def _look_at_writer(self, connection: sqlite3.Connection) -> None:
         """On the writer's thread."""
         before, self._writers_version = self._writers_version, _read_version(connection)
-        if before is not None and before != self._writers_version:
+        if before != self._writers_version:  # so the first look tells as well, as `_watch` does
             self._tell()
 
 
