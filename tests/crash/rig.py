@@ -153,6 +153,11 @@ class HeldStore(MemoryStore):
     ) -> list[tuple[str, str, int]]:
         return await self._pass("renew_tasks", super().renew_tasks(worker_id, held, lease_us), held)
 
+    async def release_tasks(
+        self, worker_id: str, held: Sequence[tuple[str, str, int]], delay_us: int
+    ) -> list[tuple[str, str, int]]:
+        return await self._pass("release_tasks", super().release_tasks(worker_id, held, delay_us), held)
+
     async def complete_tasks(self, worker_id: str, outcomes: Sequence[TaskOutcome]) -> list[bool]:
         return await self._pass("complete_tasks", super().complete_tasks(worker_id, outcomes), outcomes)
 

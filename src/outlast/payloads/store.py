@@ -152,14 +152,18 @@ class _SealedStore:
     async def claim_tasks(
         self, claiming: Claiming, functions: Sequence[str], lease_us: int, sharing: Sharing | None = None
     ) -> list[ClaimedTask]:
-        """Arguments that cannot be read here are left as they lie: decoding them fails, and says why."""
+        """Arguments whose key is not here are left as they lie, and their task says what it lacks. Damaged ones are
+        left as well: decoding them fails, and says why."""
         claimed = []
         for task in await self._store.claim_tasks(claiming, functions, lease_us, sharing):
+            arguments, lacks = task.arguments, ""
             try:
                 arguments = self._payloads.open(task.run, task.arguments, _of_task(task.key))
+            except KeyNotFound as problem:
+                lacks = problem.needs
             except PayloadUnreadable:
-                arguments = task.arguments
-            claimed.append(msgspec.structs.replace(task, arguments=arguments))
+                pass
+            claimed.append(msgspec.structs.replace(task, arguments=arguments, lacks=lacks))
         return claimed
 
     async def renew_tasks(

@@ -303,6 +303,8 @@ class ClaimedTask(msgspec.Struct, frozen=True):
     function: str
     arguments: bytes
     details: bytes
+    lacks: str = ""
+    """What it takes to read the arguments, and is not here; of no concern to a store."""
 
 
 class TaskOutcome(msgspec.Struct, frozen=True):

@@ -278,6 +278,14 @@ class Store(Protocol):
         """Extend the leases of held tasks (run, key, attempt, progress); answers those to give up: stopped, or lost."""
         ...
 
+    async def release_tasks(
+        self, worker_id: str, held: Sequence[tuple[str, str, int]], delay_us: int
+    ) -> list[tuple[str, str, int]]:
+        """Give back tasks (run, key, attempt) that this worker was given and has not begun: as if nobody had claimed
+        them, they are due again after `delay_us`. Answers those that it keeps until they lapse, since they are stopped,
+        or that are not its any more."""
+        ...
+
     async def complete_tasks(self, worker_id: str, outcomes: Sequence[TaskOutcome]) -> list[bool]:
         """Delete each task and send its outcome to its run, all in one transaction. False: that attempt is superseded,
         and nothing happened; or, of a call sent again after a lost answer, it was completed then.

@@ -255,11 +255,15 @@ class StoreMachine(RuleBasedStateMachine):
             self.tasks += [(id, claimed) for claimed in found]
 
     @precondition(lambda self: self.tasks)
-    @rule(data=st.data(), renews=st.booleans())
-    def renew_or_complete_task(self, data: st.DataObject, renews: bool) -> None:
+    @rule(data=st.data(), does=st.sampled_from(["renews", "gives back", "completes", "completes"]))
+    def renew_or_complete_task(self, data: st.DataObject, does: str) -> None:
         """By whoever was given it, once."""
         worker, claimed = data.draw(st.sampled_from(self.tasks), "task")
-        if renews:
+        if does == "gives back":
+            self.pair.ask(
+                "release_tasks", worker, [(claimed.run, claimed.key, claimed.attempt), ("gone", "a", 1)], SECOND
+            )
+        elif does == "renews":
             self.pair.ask("renew_tasks", worker, [(claimed.run, claimed.key, claimed.attempt, b"1")], LEASE)
         else:
             outcome = TaskOutcome(claimed.run, claimed.key, claimed.attempt, b"{}")

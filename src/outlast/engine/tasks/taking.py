@@ -2,7 +2,7 @@
 
 A claim is bounded by the places that are free, which queued steps share with those that execute with their runs. What
 always holds: a claimed attempt counts as started, so one that this worker cannot carry out is left to its lease, and
-its run is told that it is lost.
+its run is told that it is lost; but one whose key is not here is given back.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from outlast.engine.tasks.held import HeldTask
 from outlast.engine.tasks.leases import TaskLeases
 from outlast.engine.tasks.queues import DEFAULT, TaskClaim, find_group, find_unserved
 from outlast.engine.tasks.reporting import Reports
+from outlast.engine.tasks.unread import UnreadTasks
 from outlast.engine.tasks.wire import read_details
 from outlast.errors import Fenced, StoreError
 from outlast.telemetry.logs import fields, log_outcome_dropped
@@ -56,6 +57,7 @@ class TaskTaker:
         """Claims in a row that brought nothing."""
         self._pause_until = 0.0
         self.leases = TaskLeases(home, self._held.values, self.lost)
+        self._unread = UnreadTasks(home)
         self.reports = Reports(home.store, home.log, self._answered)
 
     # --- what it is told ----------------------------------------------------------------------------------------------
@@ -185,7 +187,10 @@ class TaskTaker:
         # lost: what must not happen twice is interrupted. [test_killed_at[task-claimed-and-not-begun]]
         if claiming.worker != home.worker_id:
             return 0  # fenced meanwhile
-        return sum(self._begin(claiming.worker, task, sent_at, lease_us) for task in claimed)
+        begun = sum(self._begin(claiming.worker, task, sent_at, lease_us) for task in claimed if not task.lacks)
+        if unread := [task for task in claimed if task.lacks]:
+            await self._unread.give_back(claiming.worker, unread, sent_at + lease_us)
+        return begun
 
     def _begin(self, worker_id: str, task: ClaimedTask, sent_at_us: int, lease_us: int) -> bool:
         """Carry it out. False: it cannot be, and its place is not used."""

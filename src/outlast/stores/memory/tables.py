@@ -17,6 +17,8 @@ import threading
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Self
 
+import msgspec
+
 from outlast.stores.memory.due import DueIndex
 from outlast.stores.memory.hints import Hints
 from outlast.stores.store import RunRow
@@ -210,6 +212,14 @@ class Tables:
         if task is not None:
             self.due_tasks.drop(task)
             self.held_tasks.pop(task, None)
+
+    def release_task(self, task: Task, due_at: int) -> None:
+        """Nobody has it any more, and it is due then."""
+        del self.held_tasks[task]
+        task.owner = task.claimed_at = None
+        task.lease_expires_at, task.progress = 0, b""
+        task.new = msgspec.structs.replace(task.new, due_at=due_at)
+        self.due_tasks.put(task, due_at)
 
     def stop_tasks(self, run: Run) -> None:
         """Nobody starts them any more; who runs one is told at its next renewal."""

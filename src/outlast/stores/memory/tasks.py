@@ -68,6 +68,20 @@ class Tasks(Mail):
                     given_up.append((uid, key, attempt))
             return given_up
 
+    async def release_tasks(
+        self, worker_id: str, held: Sequence[tuple[str, str, int]], delay_us: int
+    ) -> list[tuple[str, str, int]]:
+        with self._opened() as tables:
+            due_at = tables.clock() + delay_us
+            kept = []
+            for uid, key, attempt in held:
+                task = _find(tables, uid, key)
+                if task is None or task.stop or not self.holds_task(task, worker_id, attempt):
+                    kept.append((uid, key, attempt))
+                else:
+                    tables.release_task(task, due_at)
+            return kept
+
     async def complete_tasks(self, worker_id: str, outcomes: Sequence[TaskOutcome]) -> list[bool]:
         with self._opened() as tables:
             answers = []

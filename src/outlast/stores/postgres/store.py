@@ -325,6 +325,11 @@ class PostgresStore:
     ) -> list[tuple[str, str, int]]:
         return await self._ask(lambda link: tasks.renew_tasks(link, worker_id, held, lease_us))
 
+    async def release_tasks(
+        self, worker_id: str, held: Sequence[tuple[str, str, int]], delay_us: int
+    ) -> list[tuple[str, str, int]]:
+        return await self._ask(lambda link: tasks.release_tasks(link, worker_id, held, delay_us))
+
     async def complete_tasks(self, worker_id: str, outcomes: Sequence[TaskOutcome]) -> list[bool]:
         return await self._change(lambda link: tasks.complete_tasks(link, worker_id, outcomes), again=False)
 

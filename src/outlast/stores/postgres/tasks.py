@@ -27,6 +27,7 @@ __all__ = [
     "lapse_tasks",
     "list_queues",
     "list_tasks",
+    "release_tasks",
     "renew_tasks",
 ]
 
@@ -78,6 +79,17 @@ async def renew_tasks(
     )
     kept = {(uid, key, attempt) for uid, key, attempt, stop in rows if not stop}
     return [(uid, key, attempt) for uid, key, attempt, _ in held if (uid, key, attempt) not in kept]
+
+
+async def release_tasks(
+    link: Link, worker_id: str, held: Sequence[tuple[str, str, int]], delay_us: int
+) -> list[tuple[str, str, int]]:
+    """The store's `release_tasks`."""
+    if not held:
+        return []
+    rows = await link.fetch(_sql["release"], worker=worker_id, delay=delay_us, **columns("uid key attempt", held))
+    released = {tuple(row) for row in rows}
+    return [attempt for attempt in held if attempt not in released]
 
 
 async def complete_tasks(link: Link, worker_id: str, outcomes: Sequence[TaskOutcome]) -> list[bool]:

@@ -256,6 +256,11 @@ class SqliteStore:
     ) -> list[tuple[str, str, int]]:
         return await self._write(lambda tx: tasks.renew_tasks(tx, worker_id, held, lease_us), weight=len(held))
 
+    async def release_tasks(
+        self, worker_id: str, held: Sequence[tuple[str, str, int]], delay_us: int
+    ) -> list[tuple[str, str, int]]:
+        return await self._write(lambda tx: tasks.release_tasks(tx, worker_id, held, delay_us), weight=len(held))
+
     async def complete_tasks(self, worker_id: str, outcomes: Sequence[TaskOutcome]) -> list[bool]:
         return await self._write(lambda tx: tasks.complete_tasks(tx, worker_id, outcomes), weight=len(outcomes))
 

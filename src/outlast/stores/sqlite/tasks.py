@@ -29,6 +29,7 @@ __all__ = [
     "lapse_tasks",
     "list_queues",
     "list_tasks",
+    "release_tasks",
     "renew_tasks",
 ]
 
@@ -68,6 +69,14 @@ def renew_tasks(
     rows = tx.fetch_rows(_sql["renew"], held, (worker_id, tx.now + lease_us))
     kept = {(uid, key, attempt) for uid, key, attempt, stop in rows if not stop}
     return [(uid, key, attempt) for uid, key, attempt, _ in held if (uid, key, attempt) not in kept]
+
+
+def release_tasks(
+    tx: Transaction, worker_id: str, held: Sequence[tuple[str, str, int]], delay_us: int
+) -> list[tuple[str, str, int]]:
+    """The store's `release_tasks`."""
+    released = set(tx.fetch_rows(_sql["release"], held, (worker_id, tx.now + delay_us)))
+    return [attempt for attempt in held if attempt not in released]
 
 
 def complete_tasks(tx: Transaction, worker_id: str, outcomes: Sequence[TaskOutcome]) -> list[bool]:

@@ -72,6 +72,20 @@ cross join lateral (
 where t.run_uid = mine.run_uid and t.key = mine.key
 returning t.run_uid, t.key, t.attempt, t.stop;
 
+-- name: release
+-- Take tasks back from their worker, which has not begun them; but those that are told to stop. Locks: its tasks,
+-- ascending.
+update outlast.tasks t set
+  owner = null, claimed_at = null, lease_expires_at = null, progress = null, due_at = outlast.now_us() + :delay::bigint
+from (
+  select t.run_uid, t.key, t.attempt from outlast.tasks t
+  join unnest(:uid::text[], :key::text[], :attempt::int[]) as b (uid, key, attempt)
+    on t.run_uid = b.uid and t.key = b.key and t.attempt = b.attempt
+  where t.owner = :worker::text and not t.stop order by t.run_uid, t.key for update of t
+) mine
+where t.run_uid = mine.run_uid and t.key = mine.key
+returning t.run_uid, t.key, t.attempt;
+
 -- name: complete
 -- Delete tasks that are their worker's still, and send their outcomes to their runs, if those have not ended. What is
 -- not answered is superseded. (`in` is a filter here: it locks all the runs before the first task goes.)

@@ -114,6 +114,15 @@ from rows b cross join (select ? as owner, ? as until) now
 where tasks.run_uid = b.uid and tasks.key = b.key and tasks.attempt = b.attempt and tasks.owner = now.owner
 returning run_uid, key, attempt, stop;
 
+-- name: release
+-- Take tasks back from their worker, which has not begun them; but those that are told to stop.
+with rows (uid, key, attempt) as (values :rows)
+update tasks set owner = null, claimed_at = null, lease_expires_at = null, progress = null, due_at = me.due_at
+from rows b cross join (select ? as owner, ? as due_at) me
+where tasks.run_uid = b.uid and tasks.key = b.key and tasks.attempt = b.attempt and tasks.owner = me.owner
+  and tasks.stop = 0
+returning run_uid, key, attempt;
+
 -- name: complete
 -- Delete tasks that are their worker's still.
 with rows (uid, key, attempt) as (values :rows)

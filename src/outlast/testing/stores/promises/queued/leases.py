@@ -127,6 +127,44 @@ async def test_another_workers_renewal_does_not_keep_a_task(
 
 
 # SPEC X6
+# SPEC D2
+async def test_a_task_that_is_given_back_is_as_if_nobody_had_claimed_it(
+    store: Store, worker: str, other: str, clock: Clock
+) -> None:
+    """Whoever cannot carry it out leaves it to others: the same attempt is due again, after a while; its run hears
+    nothing of it, and the lease of before does not end it."""
+    await hold(store, worker, clock.lease_us, "a", "b")
+    pause = clock.lease_us // 4
+    assert await store.release_tasks(worker, [("r", "a", 1)], pause) == []
+    assert await store.claim_tasks(claiming(other), ["charge"], HOUR) == []
+    assert [(row.key, row.owner is None) for row in await store.list_tasks("r")] == [("a", True), ("b", False)]
+    await clock.advance(store, pause)
+    [claimed] = await store.claim_tasks(claiming(other), ["charge"], HOUR)
+    assert (claimed.key, claimed.attempt) == ("a", 1)
+    await clock.advance(store, clock.lease_us)
+    assert await store.lapse_tasks() == 1
+    assert await lost(store) == ["b#1"]
+    assert not await complete(store, worker, TaskOutcome("r", "a", 1, b"1"))
+    assert await complete(store, other, TaskOutcome("r", "a", 1, b"1"))
+
+
+async def test_only_a_holder_gives_a_task_back(store: Store, worker: str, other: str, clock: Clock) -> None:
+    """What is another's, has another attempt, or is gone stays as it is; so does what is told to stop, of which its run
+    waits to hear."""
+    await hold(store, worker, clock.lease_us, "a", "b")
+    held = [("r", "a", 1), ("gone", "a", 1)]
+    assert await store.release_tasks(other, held, 0) == held
+    assert await store.release_tasks(worker, [("r", "a", 2)], 0) == [("r", "a", 2)]
+    assert await store.release_tasks(worker, [], 0) == []
+    await store.send("r", message("wake"))
+    [claimed] = await store.claim(claiming("keeper"))
+    await land(store, "keeper", entry("r", 2, consumed=(1,), stopped=("a",)))
+    assert claimed.uid == "r"
+    assert await store.release_tasks(worker, [("r", "a", 1), ("r", "b", 1)], 0) == [("r", "a", 1)]
+    assert [found.key for found in await store.claim_tasks(claiming(other), ["charge"], HOUR)] == ["b"]
+    assert await complete(store, worker, TaskOutcome("r", "a", 1, b"1"))
+
+
 async def test_a_stopped_runs_tasks_do_not_start(store: Store, worker: str) -> None:
     """Tasks nobody runs are deleted by a stop; the holder of one that runs is told at its next renewal."""
     await own(store, worker, "r")
