@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import gc
+import weakref
 from collections.abc import AsyncIterator
 from datetime import timedelta
 
@@ -21,6 +23,7 @@ from outlast.core.events import (
     StepCancelled,
     StepStarted,
 )
+from outlast.core.lineage.rounds import GoesOn
 from outlast.core.machine import Machine
 from outlast.errors import NonDeterminism
 from tests.core.machines import START_US, Recorder, failed, make_machine, output_of, replay, step, succeeded
@@ -341,3 +344,32 @@ def test_evicting_asks_for_nothing() -> None:  # SPEC P7
     recorder = Recorder(body)
     assert recorder.machine.evict() == 0
     assert recorder.machine._commands == []
+
+
+def test_a_body_that_goes_on_as_a_next_round_is_no_garbage() -> None:
+    """What ends it has a traceback, which leads back to its machine; a run without end needs no collector for that."""
+
+    class Kept:
+        pass
+
+    async def body(machine: Machine) -> bytes:
+        kept = Kept()
+        await step(machine, "last")
+        try:
+            raise GoesOn(b"null", "v1")
+        finally:
+            del machine
+            refs.append(weakref.ref(kept))
+
+    refs: list[weakref.ref[Kept]] = []
+    gc.collect()
+    gc.disable()
+    try:
+        recorder = Recorder(body).feed(succeeded("last"))
+        goes_on = recorder.machine.goes_on
+        assert goes_on is not None
+        assert (goes_on.input, goes_on.version, goes_on.__traceback__) == (b"null", "v1", None)
+        assert refs[0]() is None
+        recorder.machine.evict()
+    finally:
+        gc.enable()

@@ -10,10 +10,12 @@ from outlast import (
     Context,
     Outlast,
     RunCancelled,
+    RunEnded,
     RunFailed,
     User,
 )
 from outlast.engine import hotruns, sweeper
+from outlast.engine.messages import rounds
 from outlast.run.approval import Attempt
 from tests.rounds.bodies import PATIENCE_S, declare_reading
 
@@ -275,3 +277,48 @@ async def test_a_run_whose_id_went_to_another_fails_instead_of_going_on(any_app:
         await old.retry()
         with pytest.raises(RunFailed, match="'r'"):
             await old.result(timeout=PATIENCE_S)
+
+
+async def test_who_signals_a_run_that_has_ended_is_told_how_its_last_round_did(memory_app: Outlast):
+    """Whichever round the handle is of."""
+    app = memory_app
+
+    @app.workflow(name="short")
+    async def short(ctx: Context, is_second: bool = False) -> None:
+        if not is_second:
+            await ctx.continue_as_new(True)
+        raise ValueError("no")
+
+    async with app.worker():
+        run = await app.start(short)
+        with pytest.raises(RunFailed):
+            await run.result(timeout=PATIENCE_S)
+        for key in (None, "k"):
+            with pytest.raises(RunEnded) as told:
+                await run.signal("number", 1, key=key)
+            assert told.value.status == "failed"
+
+
+async def test_messages_that_no_round_takes_are_warned_of(memory_app: Outlast, monkeypatch, caplog):
+    """Each round has a copy of them, which costs more with each of them; they are there all the same."""
+    monkeypatch.setattr(rounds, "MANY_LEFT", 3)
+    app = memory_app
+
+    @app.workflow(name="deaf")
+    async def deaf(ctx: Context, left: int = 2) -> list[int]:
+        await ctx.wait_for("go")
+        if left:
+            await ctx.continue_as_new(left - 1)
+        return [await ctx.wait_for("number", int) for _ in range(3)]
+
+    async with app:
+        run = await app.start(deaf, id="r")
+        for number in range(3):
+            await run.signal("number", number)
+        async with app.worker():
+            for _ in range(3):
+                await run.signal("go")
+            assert await run.result(timeout=PATIENCE_S) == [0, 1, 2]
+    told = [text for text in caplog.messages if "messages that no round has taken" in text]
+    assert len(told) == 2
+    assert told[0].startswith("run r goes on with ")

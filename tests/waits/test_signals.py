@@ -4,10 +4,21 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from datetime import UTC, datetime
 
 import pytest
 
-from outlast import InboxFull, InvalidName, NotEncodable, Outlast, RunCancelled, RunEnded, RunNotFound, ValueTooLarge
+from outlast import (
+    Context,
+    InboxFull,
+    InvalidName,
+    NotEncodable,
+    Outlast,
+    RunCancelled,
+    RunEnded,
+    RunNotFound,
+    ValueTooLarge,
+)
 from outlast.core.events import SignalReceived
 from outlast.engine.mail import MOST_BYTES
 from outlast.engine.versions.serving import Server
@@ -266,3 +277,34 @@ async def test_a_flood_is_refused_and_a_run_that_is_gone_is_not_there(memory_pla
         await gone.delete()
         with pytest.raises(RunNotFound):
             await gone.signal("paid", 1)
+
+
+# SPEC O1, O2; PROTOCOL F37
+async def test_what_follows_a_signal_begins_when_a_worker_has_read_it(tmp_path) -> None:
+    """Not when it was sent: a step that follows took as long as it did, and the run did not know of it before."""
+    app = Outlast(f"sqlite:///{tmp_path}/store.db")
+
+    @app.step(name="quick")
+    async def quick() -> None:
+        return None
+
+    @app.workflow(name="waiting")
+    async def waiting(ctx: Context) -> None:
+        await ctx.wait_for("go")
+        await quick()
+
+    async with app:
+        async with app.worker():
+            run = await app.start(waiting)
+            await waits_on(run, "signal go")
+        await run.signal("go")
+        sent = (await app._store.now()) / 1_000_000
+        await asyncio.sleep(0.4)
+        async with app.worker():
+            await run.result(timeout=10)
+        [attempt] = await run.history()
+        assert attempt.began_at.timestamp() > sent + 0.39
+        [summary] = (await run.status()).steps
+        assert summary.duration is not None
+        assert summary.duration.total_seconds() < 0.3
+        assert (await run.state_at(datetime.fromtimestamp(sent + 0.2, UTC))).steps == ()

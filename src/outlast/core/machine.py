@@ -327,7 +327,8 @@ class Machine(Requests):
         if goes_on is not None:
             if cancelled:
                 return RunCancelled(reason)
-            self.goes_on = goes_on
+            traceback.clear_frames(error.__traceback__)
+            self.goes_on = GoesOn(goes_on.input, goes_on.version)  # one without a traceback, which leads back to here
             return RunCompleted(NOTHING, next_uid(self.started.uid))
         steps = tuple(find_failed_steps(error))
         record = self._describe_error(error)

@@ -71,7 +71,7 @@ class Draft:
 
     def __init__(self) -> None:
         self.at = 0
-        """Time of the latest stimulus in it; 0: there is none."""
+        """Time of the latest stimulus in it; 0: there is none, or it came as a message, maybe long ago."""
         self.events: list[Event] = []
         self.starts: list[tuple[PendingStep, int]] = []
         """Attempts to begin: each has its place."""

@@ -215,7 +215,8 @@ def _move(run: HotRun, draft: Draft, machine: Machine, stimulus: Stimulus) -> No
     run.has_progressed = True
     if stimulus.at > run.last_at:
         run.last_at = stimulus.at
-    draft.at = run.last_at
+    # What a message told of may have been long before: the entry is written, and what it starts begins, now.
+    draft.at = 0 if getattr(stimulus, "message", "") else run.last_at
     if run.waits or type(stimulus) is DecisionMade:
         draft.note_wait(run, stimulus)
     watchdog = run.home.watchdog

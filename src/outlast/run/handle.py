@@ -194,14 +194,15 @@ class Run(Generic[R]):
         """Send it a signal, which the body gets from `ctx.wait_for(name)`, now or when it comes to that.
 
         Returns once that is stored. With a `key`, such as the id of the event that it tells of, it counts once, however
-        often it is sent. Raises InvalidName, NotEncodable or ValueTooLarge; RunEnded; InboxFull.
+        often it is sent (of a run that goes on in rounds: for as long as no 500 others came since). Raises InvalidName,
+        NotEncodable or ValueTooLarge; RunEnded; InboxFull.
         """
         payload = SignalPayload(check_name("signal", name), msgspec.Raw(encode(value, f"the signal {name!r}")))
         message = None
         if key is not None:  # the same in all rounds, or one that was heard would be heard again
             message = signal_id((await self._row()).origin or self.uid, name, check_name("signal key", key))
         if not await self._send(SIGNAL_MESSAGE, msgspec.json.encode(payload), message):
-            raise RunEnded(self.id, (await self._row()).status)
+            raise RunEnded(self.id, (await (await self._last_round())._row()).status)
 
     async def approve(
         self, reason: str, value: object, *, by: User, timeout: Duration = 30, key: str | None = None

@@ -15,12 +15,16 @@ from outlast.core.lineage.rounds import Heard, keep_known
 from outlast.engine.ids import new_mark, new_seed
 from outlast.engine.versions.serving import python_version
 from outlast.stores.store import Effects, NewRun, Progress
+from outlast.telemetry.logs import fields
 
 if TYPE_CHECKING:
     from outlast.core.machine import Machine
     from outlast.engine.hot import HotRun
 
 __all__ = ["start_round"]
+
+MANY_LEFT = 1000
+"""Messages that a round leaves to the next: each is copied into every round that follows, until somebody takes it."""
 
 
 def start_round(run: HotRun, machine: Machine, uid: str) -> Progress:
@@ -31,6 +35,9 @@ def start_round(run: HotRun, machine: Machine, uid: str) -> Progress:
     now = run.now_us()
     waiting = [event for event in run.queue if isinstance(event, SignalReceived | DecisionMade | CancelRequested)]
     left: list[Heard] = [msgspec.structs.replace(event, at=now) for event in [*machine.list_left(), *waiting]]
+    if len(left) >= MANY_LEFT:
+        text = "run %s goes on with %d messages that no round has taken, the latest %r: have its body take them"
+        run.home.log.warning(text, run.name, len(left), _name(left[-1]), extra=fields(old))
     heard = {event.message for event in left}
     started = msgspec.structs.replace(
         old,
@@ -65,3 +72,7 @@ def start_round(run: HotRun, machine: Machine, uid: str) -> Progress:
     # CRASH: before it lands, this round is taken over, and ends anew; behind it, the next is due for anybody.
     # [test_killed_at[round-not-submitted]] [test_killed_at[mail-moved]] [test_killed_at[rounds-commit]]
     return Progress(uid, 0, now, new_mark(), 0, encode_events([started, *left]), Effects(start=new))
+
+
+def _name(event: Heard) -> str:
+    return event.reason if isinstance(event, CancelRequested) else event.name

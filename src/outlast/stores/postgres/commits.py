@@ -10,6 +10,7 @@ workers, runs, journal, what is new, the rest (PROTOCOL 1), and a repeat of what
 
 from __future__ import annotations
 
+import itertools
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from outlast.stores.postgres.link import Link
-    from outlast.stores.store import Outcome
+    from outlast.stores.store import Outcome, Send
 
 __all__ = ["commit", "is_news", "write_nothing"]
 
@@ -195,7 +196,7 @@ def _iter_touched(progress: Progress) -> Iterator[str]:
 
 async def _judge_and_land(link: Link, worker: str | None, batch: Sequence[Progress]) -> list[Outcome]:
     """Land what may, and say of the rest why it may not. Raises `_Otherwise` when that is true no longer."""
-    batch = [await _follow(link, progress) for progress in batch]
+    batch = await _follow(link, batch)
     runs = await _lock(link, worker, batch)
     judge = Judge(await _read_facts(link, batch))
     known = set(judge.known)
@@ -211,12 +212,20 @@ async def _judge_and_land(link: Link, worker: str | None, batch: Sequence[Progre
     return [LANDED if outcome is None else outcome for outcome in outcomes]
 
 
-async def _follow(link: Link, progress: Progress) -> Progress:
-    """What it sends to runs that went on is for their last rounds."""
+async def _follow(link: Link, batch: Sequence[Progress]) -> Sequence[Progress]:
+    """What they send to runs that went on is for their last rounds. One look for all of them."""
+    sends = [send for progress in batch if progress.effects is not None for send in progress.effects.sends]
+    if not sends:
+        return batch
+    onward = iter(await follow(link, sends))
+    return [_redirect(progress, onward) for progress in batch]
+
+
+def _redirect(progress: Progress, onward: Iterator[Send]) -> Progress:
     effects = progress.effects
     if effects is None or not effects.sends:
         return progress
-    sends = tuple(await follow(link, effects.sends))
+    sends = tuple(itertools.islice(onward, len(effects.sends)))
     return msgspec.structs.replace(progress, effects=msgspec.structs.replace(effects, sends=sends))
 
 
