@@ -12,7 +12,7 @@ from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import Any
 
 from outlast.app import Outlast
-from outlast.core.events import DecisionMade, Event, GateOpened, SignalReceived
+from outlast.core.events import DecisionMade, Event, GateOpened, RunReopened, SignalReceived
 from outlast.core.waits.approval import User
 from outlast.core.waits.events import WaitKind
 from outlast.errors import (
@@ -48,9 +48,10 @@ class Client:
         """Ids of runs whose start was."""
         self.cancelled: dict[str, int] = {}
         """By the uid of the handle, when a cancel was acknowledged of a run that was live, in the world's time."""
-        self._ahead: set[tuple[str, str]] = set()
+        self._ahead: dict[tuple[str, str], int] = {}
         """Ids of runs and names of what they wait for, or will: these answers are sent before anybody asks."""
-        self._answered: set[tuple[str, str, str]] = set()
+        self._answered: dict[tuple[str, str, str], int] = {}
+        """Waits, and how often the run had been reopened when somebody set out to answer."""
         self._retried: set[str] = set()
 
     async def start(self, id: str, program: Program, delay_s: float, **options: Any) -> None:
@@ -69,13 +70,13 @@ class Client:
 
     async def send_ahead(self, id: str, kind: str, name: str, delay_s: float) -> None:
         """Answer what the run will ask, in whichever round: once, since who knows that it was told says it no more."""
-        self._ahead.add((id, name))
+        self._ahead[id, name] = 0
         run = None
         while run is None:
             await asyncio.sleep(delay_s)
             run = await self._until_told(lambda: self._app.get_run(id))
         if not await self._until_told(lambda: self._send_ahead(run, kind, name)):
-            self._ahead.discard((id, name))
+            self._ahead.pop((id, name), None)
 
     async def _send_ahead(self, run: Run[Any], kind: str, name: str) -> bool:
         if kind == "signal":
@@ -98,27 +99,26 @@ class Client:
             except StoreError:
                 continue
             for wait in page.waits:
-                name = (wait.run_uid, wait.key, wait.since.isoformat())
-                if name not in self._answered and (wait.run_id, wait.name) not in self._ahead:
-                    self._answered.add(name)
+                if self._is_to_answer(wait):
                     self._host.loop.create_task(self._answer(wait))
             for info in failed.runs:
                 if info.parent is None and info.uid not in self._retried:
                     self._retried.add(info.uid)
                     if self._rng.random() < 0.4:
                         run = Run(self._app._here, info.uid, info.id, info.workflow, None)
-                        self._forget_unheard(info.uid)
                         self._host.loop.create_task(self._until_told(run.retry))
 
-    def _forget_unheard(self, uid: str) -> None:
-        """Answers that the run had not heard when it failed: each wait of a schedule has a name of its own."""
-        heard: set[str] = set()
-        for event in self._find_events(uid):
-            if isinstance(event, SignalReceived | DecisionMade):
-                heard.add(event.name)
-            elif isinstance(event, GateOpened):
-                heard.add(event.key)
-        self._answered = {name for name in self._answered if name[0] != uid or name[1] in heard}
+    def _is_to_answer(self, wait: WaitInfo) -> bool:
+        """Nobody has; or who has was not heard before the run failed, and it goes on now. Each wait of a schedule has a
+        name of its own."""
+        events = self._find_events(wait.run_uid)
+        reopenings = sum(isinstance(event, RunReopened) for event in events)
+        name, ahead = (wait.run_uid, wait.key, wait.since.isoformat()), (wait.run_id, wait.name)
+        before = self._answered.get(name, self._ahead.get(ahead))
+        if before is not None and (before == reopenings or _has_heard(events, wait)):
+            return False
+        self._answered[name] = reopenings
+        return True
 
     async def _answer(self, wait: WaitInfo) -> None:
         """Once; a key makes sure of it where the answer was lost."""
@@ -141,3 +141,10 @@ class Client:
                 return None
             except (StoreError, TimeoutError):
                 await asyncio.sleep(self._rng.uniform(0.05, 0.5))
+
+
+def _has_heard(events: Sequence[Event], wait: WaitInfo) -> bool:
+    if wait.kind is WaitKind.GATE:
+        return any(isinstance(event, GateOpened) and event.key == wait.key for event in events)
+    names = {wait.name, wait.key}
+    return any(isinstance(event, SignalReceived | DecisionMade) and event.name in names for event in events)
