@@ -40,6 +40,8 @@ OTHERS_GRACE = "30s"
 SETTLE_S = 1.0
 """How long a suspension may last before it is taken for one: a worker that comes with the missing code lifts it. And a
 wait, before it is said who can end it: the answer may be there already."""
+A_MOMENT = timedelta(seconds=5)
+"""Nobody answers in less: it is not said how, of a wait that is over by then."""
 
 
 class _End(enum.Enum):
@@ -201,12 +203,14 @@ class _Watcher:
         if not _waits_for_somebody(info):
             return False
         self.is_left = not self._watch.waits
-        new = [wait for wait in info.waits if wait.key not in self._told]
+        soon = datetime.now(UTC) + A_MOMENT
+        lasting = [wait for wait in info.waits if wait.until is None or wait.until > soon]
+        new = [wait for wait in lasting if wait.key not in self._told]
         if new and not self.is_left:
             self._told.update(wait.key for wait in new)
-            self._watch.output.note(f"Run {info.id} waits for somebody: {info.waiting_on}. Ctrl-C leaves it as it is.")
+            self._watch.output.note(f"Run {info.id} waits for somebody: {info.waiting_on}")
             for wait in new:
-                self._watch.output.note(f"  {_answer(info.id, wait, self._watch.app.url)}")
+                self._watch.output.note(f"  Answer it: {_answer(info.id, wait, self._watch.app.url)}")
         return self.is_left
 
     async def _until_it_may_rest(self, reader: asyncio.Task[None]) -> None:
@@ -254,9 +258,9 @@ def _tell_end(watch: Watch, info: RunInfo, end: _End, suspension: TimelineItem |
         return exit_code_of_run(info)
     waits = f", waiting on {info.waiting_on}" if info.waiting_on else ""
     if end is _End.WAITS:
-        output.note(f"Run {info.id} is {info.status}{waits}. It is kept. Who can answer says:")
+        output.note(f"Not waited for: run {info.id} is {info.status}{waits}. It is kept.")
         for wait in info.waits:
-            output.note(f"  {_answer(info.id, wait, url)}")
+            output.note(f"  Answer it: {_answer(info.id, wait, url)}")
     elif end is _End.TIMED_OUT:
         output.note(f"Run {info.id} has not ended within {watch.timeout}: it is {info.status}{waits}. It is kept.")
     else:
