@@ -206,4 +206,25 @@ MUTANTS: tuple[Mutant, ...] = (
         "            if True:\n",
         "tests/engine/test_older_deploy.py",
     ),
+    _of(
+        "once: a load that failed is repeated with the books that it had begun",
+        "engine/loading.py",
+        "        if is_reload and (run.running or run.queue):\n",
+        "        if run.running or run.queue:\n",
+        "tests/engine/test_older_deploy.py",
+    ),
+    _of(
+        "once: what was heard while a run was set aside is answered behind its end",
+        "core/replay.py",
+        "                commands = [*commands, end]\n        asked.extend(commands)\n",
+        "                commands = [end, *commands]\n        asked.extend(commands)\n",
+        "tests/core/test_approvals.py",
+    ),
+    _of(
+        "once: an end that a forced cancel changed stands all the same",
+        "core/replay.py",
+        "        if asked and type(asked[-1]) in OUTCOMES:\n",
+        "        if commands and asked and type(asked[-1]) in OUTCOMES:\n",
+        "tests/core/test_approvals.py",
+    ),
 )
