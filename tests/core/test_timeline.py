@@ -270,3 +270,28 @@ def test_a_retry_does_not_change_the_past():
     pages = [*STORY, (Page(9000, "client"), [RunReopened(9000, "retry", 13)])]
     assert state_at(pages, at=8999).status == "failed"
     assert state_at(pages, at=9000).status == "queued"
+
+
+@pytest.mark.parametrize("begin", [0, 1, 4, 99])
+@pytest.mark.parametrize("end", [None, 0, 1, 5, 99])
+def test_a_part_of_the_timeline_is_that_part_of_all_of_it(begin, end):
+    """Told from the middle, an item says what it says in the whole; and nothing behind the part is looked at."""
+    assert tell(STORY, begin, end) == tell(STORY)[begin:end]
+    assert end is None or tell(_break_off(STORY, end), begin, end) == tell(STORY)[begin:end]
+
+
+def _break_off(journal, end):
+    """The journal as far as the event number `end`, behind which nobody may read."""
+    count = 0
+    for entry, events in journal:
+        assert count < max(end, 1)
+        count += len(events)
+        yield entry, events
+
+
+def test_the_history_of_one_step_is_that_part_of_the_history():
+    """Its attempts, as they stand among those of all steps."""
+    everything = list_attempts(STORY)
+    for key in {attempt.key for attempt in everything}:
+        assert list_attempts(STORY, key) == [attempt for attempt in everything if attempt.key == key]
+    assert list_attempts(STORY, "no such step") == []

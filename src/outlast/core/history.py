@@ -67,9 +67,9 @@ class Attempt(msgspec.Struct):
     """False: a `retry()` dropped it, and the run goes on as if it had not been."""
 
 
-def list_attempts(journal: Journal) -> list[Attempt]:
-    """Every attempt of every step, in the order in which they were recorded."""
-    history = _History()
+def list_attempts(journal: Journal, key: str | None = None) -> list[Attempt]:
+    """Every attempt of every step, or of the one with that `key`, in the order in which they were recorded."""
+    history = _History(key)
     for entry, events in journal:
         for event in events:
             history.apply(event, entry)
@@ -91,8 +91,10 @@ class _Known:
 
 
 class _History:
-    def __init__(self) -> None:
+    def __init__(self, key: str | None) -> None:
         self.attempts: dict[tuple[str, int], _Known] = {}
+        self._key = key
+        """Of the only step that is asked about; None: all are."""
         self._latest: dict[str, _Known] = {}
         self._calls: dict[str, StepStarted] = {}
         self._fold = Fold()
@@ -102,7 +104,7 @@ class _History:
         self._writer = entry.writer
         self._fold.apply(event, entry.at)
         take = self._TAKERS.get(type(event))
-        if take is not None:
+        if take is not None and (self._key is None or getattr(event, "key", self._key) == self._key):
             take(self, event)
 
     def _call(self, event: StepStarted) -> None:

@@ -160,35 +160,48 @@ class Timeline:
         """The run after what was told."""
         return self._fold.picture()
 
-    def tell(self, entry: Written, events: Sequence[Event]) -> list[Item]:
-        """The next entry."""
+    def tell(self, entry: Written, events: Sequence[Event], begin: int = 0) -> list[Item]:
+        """The next entry. Events before number `begin` only join the picture."""
         items = []
         for event in events:
-            sleeps, wait = self._find_timed(event)
-            self._fold.apply(event, entry.at)
-            view = self._fold.view
-            kind, fields = _TELLERS[type(event)](event)
-            if type(event) in {StepStarted, AttemptStarted} and _is_pending(view, fields["step"]):
-                kind = Kind.PENDING
-            elif type(event) is TimerFired and event.timer in sleeps:
-                kind = Kind.SLEPT
-            elif wait is not None:
-                kind, fields["name"] = Kind.EXPIRED, wait
-            items.append(Item(view.seq, view.at, kind, entry.writer, **fields))
+            if self._fold.view.seq + 1 < begin:
+                self._fold.apply(event, entry.at)
+            else:
+                items.append(self._tell(entry, event))
         return items
 
-    def _find_timed(self, event: Event) -> tuple[set[int], str | None]:
-        """What a timer may belong to, before it is told: the sleeps under way; the key of its wait."""
-        if type(event) is not TimerFired:
-            return set(), None
+    def _tell(self, entry: Written, event: Event) -> Item:
+        kind, fields = _TELLERS[type(event)](event)
+        if type(event) is TimerFired:  # what it belongs to, the picture knows until it is told
+            kind, fields = self._tell_timer(event)
+        self._fold.apply(event, entry.at)
         view = self._fold.view
-        return set(view.sleeps), next((key for key, wait in view.waits.items() if wait.timer == event.timer), None)
+        if (type(event) is StepStarted or type(event) is AttemptStarted) and _is_pending(view, event.key):
+            kind = Kind.PENDING
+        return Item(view.seq, view.at, kind, entry.writer, **fields)
+
+    def _tell_timer(self, event: TimerFired) -> tuple[Kind, dict[str, Any]]:
+        view = self._fold.view
+        if event.timer in view.sleeps:
+            return Kind.SLEPT, {}
+        wait = next((key for key, wait in view.waits.items() if wait.timer == event.timer), None)
+        return (Kind.TIMER, {}) if wait is None else (Kind.EXPIRED, {"name": wait})
 
 
-def tell(journal: Journal) -> list[Item]:
-    """The whole timeline."""
-    timeline = Timeline()
-    return [item for entry, events in journal for item in timeline.tell(entry, events)]
+def tell(journal: Journal, begin: int = 0, end: int | None = None) -> list[Item]:
+    """The timeline: all of it, or the items from number `begin` on, before number `end`.
+
+    It reads no further than that, so that the first items of a long journal cost no more than those of a short one.
+    """
+    timeline, items, left = Timeline(), list[Item](), end
+    for entry, events in journal:
+        part = events if left is None else events[:left]
+        items += timeline.tell(entry, part, begin)
+        if left is not None:
+            left -= len(part)
+            if left <= 0:
+                break
+    return items
 
 
 def state_at(journal: Journal, *, seq: int | None = None, at: int | None = None) -> RunView:
@@ -225,7 +238,10 @@ _TELLERS: dict[type, Callable[[Any], tuple[Kind, dict[str, Any]]]] = {
     StepReused: lambda event: (Kind.REUSED, {"step": event.key, "value": event.arguments, "name": event.function}),
     AttemptStarted: lambda event: (Kind.STARTED, {**_of_attempt(event), "detail": _of_queue(event)}),
     StepProgressed: lambda event: (Kind.PROGRESSED, {**_of_attempt(event), "value": event.progress}),
-    StepSucceeded: lambda event: (Kind.SUCCEEDED, {**_of_attempt(event), "value": event.value}),
+    StepSucceeded: lambda event: (
+        Kind.SUCCEEDED,
+        {"step": event.key, "attempt": event.attempt, "value": event.value},
+    ),
     StepFailed: lambda event: (
         Kind.FAILED if event.retry_at is None else Kind.RETRYING,
         {**_of_attempt(event), "error": event.error, "until": event.retry_at},

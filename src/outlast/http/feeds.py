@@ -12,16 +12,16 @@ import asyncio
 from collections import deque
 from collections.abc import AsyncGenerator, Generator
 from contextlib import aclosing, contextmanager
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from outlast.authoring.hooks import encode_unknown
 from outlast.core.states import RunStatus
 from outlast.errors import OutlastError, RunNotFound
+from outlast.http.reach import iter_items
 from outlast.http.refusals import TooManyStreams
 from outlast.run.handle import Run
-from outlast.run.records import TimelineItem
 from outlast.telemetry.logs import ENGINE
 
 if TYPE_CHECKING:
@@ -70,7 +70,7 @@ class Feed:
 
     async def _read(self) -> None:
         try:
-            async for item in self.run.events():
+            async for item in iter_items(self.run, -1):
                 self._keep(Frame(item.seq, _encode(item)))
                 if item.seq % TURN == TURN - 1:
                     await asyncio.sleep(0)
@@ -128,8 +128,7 @@ class Feed:
 
     async def _catch_up(self, cursor: int) -> AsyncGenerator[Frame, None]:
         """From the store, up to what is kept."""
-        items = cast(AsyncGenerator[TimelineItem, None], self.run.events(cursor))
-        async with aclosing(items):
+        async with aclosing(iter_items(self.run, cursor)) as items:
             async for item in items:
                 yield Frame(item.seq, _encode(item))
                 if item.seq >= self._dropped:

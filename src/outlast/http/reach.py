@@ -13,15 +13,29 @@ from typing import TYPE_CHECKING, Any
 from outlast.core.keys import check_name
 from outlast.errors import InvalidSetting, RunConflict, RunNotFound
 from outlast.http.paths import quote_segment
+from outlast.run.describing import leave_encoded
 from outlast.run.handle import Run
 
 if TYPE_CHECKING:
+    from collections.abc import AsyncGenerator
+
     from outlast.app import Outlast
     from outlast.engine.engine import Engine
     from outlast.http.route import Call
+    from outlast.run.records import AttemptInfo, TimelineItem
     from outlast.stores.store import RunRow
 
-__all__ = ["check_visible", "engine_of", "find_row", "find_run", "handle_of", "run_path"]
+__all__ = [
+    "check_visible",
+    "engine_of",
+    "find_row",
+    "find_run",
+    "handle_of",
+    "iter_items",
+    "list_attempts",
+    "list_items",
+    "run_path",
+]
 
 
 def engine_of(app: Outlast) -> Engine:
@@ -52,6 +66,21 @@ async def find_row(call: Call[Any, Any]) -> RunRow:
     if uid is not None and name not in {"-", row.id}:
         raise InvalidSetting("uid", uid, f"a run called {name!r}, or '-' in the path")
     return row
+
+
+async def list_attempts(run: Run[Any], key: str | None, part: slice) -> list[AttemptInfo]:
+    """Part of the history, or of one step's; to be encoded, with values as the journal has them."""
+    return await run._list_attempts(key, part, leave_encoded)
+
+
+async def list_items(run: Run[Any], after: int, limit: int) -> list[TimelineItem]:
+    """Part of the timeline, likewise."""
+    return await run._list_items(after, limit, leave_encoded)
+
+
+def iter_items(run: Run[Any], after: int) -> AsyncGenerator[TimelineItem, None]:
+    """The timeline as it grows, likewise."""
+    return run._iter_items(after, leave_encoded)
 
 
 async def check_visible(call: Call[Any, Any], name: str | None) -> None:

@@ -48,6 +48,7 @@ if TYPE_CHECKING:
     from outlast.engine.worker import WorkDone
 
 __all__ = [
+    "Read",
     "describe_attempt",
     "describe_item",
     "describe_moment",
@@ -58,12 +59,27 @@ __all__ = [
     "describe_work",
     "describe_worker",
     "describe_workflow",
+    "leave_encoded",
+    "plain",
     "show_tasks",
     "summarize_run",
 ]
 
 Decode = Callable[[msgspec.Raw], Any]
 """How the output of a run's workflow is decoded."""
+Read = Callable[[Any], Any]
+
+
+def plain(value: Any) -> Any:
+    """JSON as it is: who is outside may not have the classes. What cannot be read here is shown as `Sealed`."""
+    if isinstance(value, Sealed):
+        return value
+    return None if value is None else msgspec.json.decode(value)
+
+
+def leave_encoded(value: Any) -> Any:
+    """The journal's own JSON, for who encodes the record anyway: it goes into the answer as it is."""
+    return value
 
 
 def summarize_run(row: RunRow) -> RunSummary:
@@ -112,7 +128,7 @@ def describe_run(row: RunRow, view: RunView, decode: Decode, plan: Plan | None =
         state=_plain_values(view.state),
         output=_output_of(view, decode) if status is RunStatus.COMPLETED else None,
         error=_error_of(view),
-        input={} if view.started is None else _plain(view.started.input),
+        input={} if view.started is None else plain(view.started.input),
         user=row.user,
         attributes=msgspec.json.decode(row.attributes),
         queue=row.queue,
@@ -153,7 +169,7 @@ def describe_wait(run_id: str, run_uid: str, workflow: str, user: str | None, wa
         question=policy.text,
         approvers=policy.approvers if is_approval else None,
         scope=policy.scope,
-        schema=_plain(policy.schema),
+        schema=plain(policy.schema),
         user=user,
     )
 
@@ -171,7 +187,7 @@ def describe_moment(view: RunView, decode: Decode) -> RunSnapshot:
         status=view.status,
         waiting_on=view.waiting_on,
         steps=_summarize_steps(view.steps.values()),
-        results={key: _plain(step.value) for key, step in view.steps.items() if step.status is StepStatus.SUCCEEDED},
+        results={key: plain(step.value) for key, step in view.steps.items() if step.status is StepStatus.SUCCEEDED},
         path=tuple(view.steps),
         state=_plain_values(view.state),
         milestones=tuple(Milestone(name, to_datetime(at)) for name, at in view.milestones),
@@ -190,8 +206,8 @@ def _describe_waits(view: RunView) -> tuple[WaitInfo, ...]:
     )
 
 
-def describe_attempt(attempt: Attempt) -> AttemptInfo:
-    """One entry of the history."""
+def describe_attempt(attempt: Attempt, read: Read = plain) -> AttemptInfo:
+    """One entry of the history; `read` makes of a value in the journal what the record has."""
     ended = attempt.ended_at
     return AttemptInfo(
         key=attempt.key,
@@ -200,11 +216,11 @@ def describe_attempt(attempt: Attempt) -> AttemptInfo:
         kind=attempt.kind,
         status=attempt.status,
         worker=attempt.worker,
-        arguments=_plain(attempt.arguments),
+        arguments=read(attempt.arguments),
         began_at=to_datetime(attempt.began_at),
         ended_at=_instant(ended),
         duration=None if ended is None else _duration(max(0, ended - attempt.began_at)),
-        result=_plain(attempt.value),
+        result=read(attempt.value),
         error=attempt.error,
         retry_at=_instant(attempt.retry_at),
         after=attempt.after,
@@ -212,8 +228,8 @@ def describe_attempt(attempt: Attempt) -> AttemptInfo:
     )
 
 
-def describe_item(item: Item) -> TimelineItem:
-    """One item of the timeline."""
+def describe_item(item: Item, read: Read = plain) -> TimelineItem:
+    """One item of the timeline; likewise."""
     return TimelineItem(
         seq=item.seq,
         at=to_datetime(item.at),
@@ -221,7 +237,7 @@ def describe_item(item: Item) -> TimelineItem:
         step=item.step,
         attempt=item.attempt,
         name=item.name,
-        value=_plain(item.value),
+        value=read(item.value),
         error=item.error,
         until=_instant(item.until),
         detail=item.detail,
@@ -257,7 +273,7 @@ def describe_version(row: VersionRow, definition: bytes | Sealed = b"") -> Versi
         decided_at=_instant(row.decided_at),
         decided_by=row.decided_by,
         plan=decode_plan(row.plan) if row.plan else None,
-        definition=_plain(definition) if definition else None,
+        definition=plain(definition) if definition else None,
     )
 
 
@@ -319,7 +335,7 @@ def _summarize_steps(steps: Iterable[StepView]) -> tuple[StepSummary, ...]:
             status=step.status,
             duration=None if step.duration_us is None else _duration(step.duration_us),
             attempts=step.attempts,
-            progress=_plain(step.progress),
+            progress=plain(step.progress),
             queue=step.queue,
             error=step.error,
             retry_at=_instant(step.retry_at),
@@ -350,15 +366,8 @@ def _output_of(view: RunView, decode: Decode) -> Any:
     return output if output is None or isinstance(output, Sealed) else decode(output)
 
 
-def _plain(value: Any) -> Any:
-    """JSON as it is: who is outside may not have the classes. What cannot be read here is shown as `Sealed`."""
-    if isinstance(value, Sealed):
-        return value
-    return None if value is None else msgspec.json.decode(value)
-
-
 def _plain_values(values: dict[str, msgspec.Raw]) -> dict[str, Any]:
-    return {name: _plain(value) for name, value in values.items()}
+    return {name: plain(value) for name, value in values.items()}
 
 
 def _instant(us: int | None) -> datetime | None:

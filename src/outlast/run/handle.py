@@ -10,7 +10,7 @@ with its run (`uid`) when the id is given to another by `on_conflict="restart"`.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
 from contextlib import aclosing
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
@@ -36,10 +36,12 @@ from outlast.engine.messages.waits import RESUME_MESSAGE, SIGNAL_MESSAGE, Resume
 from outlast.errors import InvalidSetting, RunCancelled, RunEnded, RunFailed, RunNotEnded, RunNotFound, WaitNotFound
 from outlast.run.approval import Attempt
 from outlast.run.describing import (
+    Read,
     describe_attempt,
     describe_item,
     describe_moment,
     describe_run,
+    plain,
     show_tasks,
 )
 from outlast.run.records import AttemptInfo, RunInfo, RunSnapshot, TimelineItem
@@ -56,7 +58,8 @@ R = TypeVar("R")
 T = TypeVar("T")
 
 LONG_JOURNAL = 1000
-"""Entries. A fold takes some 5 µs for an event."""
+"""Events. A fold takes some 5 µs for each."""
+ALL = slice(None)
 
 
 class Run(Generic[R]):
@@ -119,20 +122,32 @@ class Run(Generic[R]):
         view = await self._tell(fold)
         if any(step.queue and step.is_open for step in view.steps.values()):
             show_tasks(view, await self._reach().store.list_tasks(self.uid))
-        return describe_run(row, view, self._decode, plan)
+        return await _tell_aside(len(view.steps), lambda: describe_run(row, view, self._decode, plan))
 
     async def history(self) -> list[AttemptInfo]:
         """Every attempt of every step: who ran it, when, with what, and how it ended."""
-        return await self._tell(lambda journal: [describe_attempt(attempt) for attempt in list_attempts(journal)])
+        return await self._list_attempts()
+
+    async def _list_attempts(self, key: str | None = None, part: slice = ALL, read: Read = plain) -> list[AttemptInfo]:
+        """For the HTTP API: of one step alone, a part, with values as `read` gives them."""
+        return await self._tell(
+            lambda journal: [describe_attempt(attempt, read) for attempt in list_attempts(journal, key)[part]]
+        )
 
     async def timeline(self, *, after: int = -1, limit: int | None = None) -> list[TimelineItem]:
         """What happened, in order: one item for each event, numbered from 0 (`seq`).
 
         All of it; or what came behind the event number `after`, and of that the first `limit` items.
         """
+        return await self._list_items(after, limit)
+
+    async def _list_items(self, after: int, limit: int | None, read: Read = plain) -> list[TimelineItem]:
+        """For the HTTP API: with values as `read` gives them."""
         begin = max(after, -1) + 1
         end = None if limit is None else begin + max(limit, 0)
-        return await self._tell(lambda journal: [describe_item(item) for item in tell(journal)[begin:end]], most=end)
+        return await self._tell(
+            lambda journal: [describe_item(item, read) for item in tell(journal, begin, end)], most=end
+        )
 
     async def state_at(self, moment: int | datetime) -> RunSnapshot:
         """The run as it knew itself after event number `moment`, or at that time. Before the first event: seq -1."""
@@ -144,18 +159,23 @@ class Run(Generic[R]):
 
         Whoever lost the connection goes on with `after=` the last `seq` seen, and misses nothing.
         """
+        async with aclosing(self._iter_items(after)) as items:
+            async for item in items:
+                yield item
+
+    async def _iter_items(self, after: int, read: Read = plain) -> AsyncGenerator[TimelineItem, None]:
+        """For the HTTP API: with values as `read` gives them."""
         engine = self._reach()
         timeline, position = Timeline(), -1
         async with aclosing(engine.follow(self.uid)) as changes:
             async for _ in changes:
-                read = await engine.read_events(self.uid, after=position, looking=True)
-                if not read:
+                journal = await engine.read_events(self.uid, after=position, looking=True)
+                if not journal:
                     await self._row()  # deleted meanwhile?
-                for entry, batch in read:
+                for entry, batch in journal:
                     position = entry.seq
-                    for item in timeline.tell(entry, batch):
-                        if item.seq > after:
-                            yield describe_item(item)
+                    for item in timeline.tell(entry, batch, after + 1):
+                        yield describe_item(item, read)
                 if timeline.view.is_ended:
                     return
 
@@ -270,9 +290,7 @@ class Run(Generic[R]):
         journal = await self._reach().read_events(self.uid, most=most, looking=True)
         if not journal:
             raise RunNotFound(self.id)
-        if len(journal) < LONG_JOURNAL:
-            return tell(journal)
-        return await asyncio.to_thread(tell, journal)
+        return await _tell_aside(sum(len(events) for _, events in journal), lambda: tell(journal))
 
     async def _send(self, kind: str, payload: bytes, message_id: str | None = None) -> bool:
         """False: it has ended, and takes no message."""
@@ -280,6 +298,11 @@ class Run(Generic[R]):
         if sent.verdict == "missing":
             raise RunNotFound(self.id)
         return sent.verdict != "ended"
+
+
+async def _tell_aside(size: int, tell: Callable[[], T]) -> T:
+    """In a thread, if there is much to tell."""
+    return tell() if size < LONG_JOURNAL else await asyncio.to_thread(tell)
 
 
 def _check_user(by: User) -> None:

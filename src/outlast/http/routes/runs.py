@@ -12,6 +12,7 @@ import msgspec
 from outlast.core.durations import parse_duration
 from outlast.core.states import is_ended
 from outlast.errors import InvalidSetting, PayloadUnreadable, RunCancelled, RunFailed
+from outlast.http import reach
 from outlast.http.access import Caller
 from outlast.http.reach import find_run
 from outlast.http.refusals import InvalidRequest, NotAllowed
@@ -134,16 +135,14 @@ async def list_attempts(call: Call[Attempts, Nothing]) -> list[AttemptInfo]:
     Its numbers, for `after`, count from 0; with a `key`, those of that step alone.
     """
     run, _ = await find_run(call)
-    attempts = await run.history()
-    if call.query.key is not None:
-        attempts = [attempt for attempt in attempts if attempt.key == call.query.key]
-    return attempts[call.query.after + 1 :][: call.query.limit]
+    begin = call.query.after + 1
+    return await reach.list_attempts(run, call.query.key, slice(begin, begin + call.query.limit))
 
 
 async def list_timeline(call: Call[Part, Nothing]) -> list[TimelineItem]:
     """The timeline: one item for each event, numbered from 0 (`seq`)."""
     run, _ = await find_run(call)
-    return await run.timeline(after=call.query.after, limit=call.query.limit)
+    return await reach.list_items(run, call.query.after, call.query.limit)
 
 
 async def get_state(call: Call[Moment, Nothing]) -> RunSnapshot:
