@@ -12,6 +12,7 @@ import pytest
 
 from outlast.core.events import (
     CancelRequested,
+    ErrorRecord,
     MilestoneReached,
     PatchApplied,
     RunCancelled,
@@ -21,6 +22,7 @@ from outlast.core.events import (
     SleepStarted,
     StateSet,
     StepCancelled,
+    StepSettled,
     StepStarted,
 )
 from outlast.core.lineage.rounds import GoesOn
@@ -373,3 +375,23 @@ def test_a_body_that_goes_on_as_a_next_round_is_no_garbage() -> None:
         recorder.machine.evict()
     finally:
         gc.enable()
+
+
+def test_a_cancel_that_waits_for_a_child_reaches_a_body_that_gives_the_child_up() -> None:
+    """The end of such a child is told as that of a step that was given up: it counts as well."""
+
+    async def body(machine: Machine) -> bytes:
+        child = asyncio.create_task(step(machine, "child", kind="child"))
+        await step(machine, "first")
+        child.cancel()
+        await asyncio.Event().wait()
+        return b"1"
+
+    recorder = Recorder(body).feed(CancelRequested(START_US, "c1", "enough"), succeeded("first"))
+    assert not recorder.machine.is_stuck
+    recorder.feed(StepSettled(START_US, "child", 1, error=ErrorRecord("RunCancelled", "enough")))
+    assert isinstance(recorder.journal[-1], RunCancelled)
+    machine, beyond = replay(body, recorder.journal)
+    assert beyond == []
+    machine.evict()
+    recorder.machine.evict()

@@ -153,7 +153,8 @@ class Machine(Requests):
     def is_stuck(self) -> bool:
         """Nothing can ever move this body again: it waits for no step, nobody and no timer, and is not done."""
         is_waiting = self._waits is not None and self._waits.open
-        is_open = self.outcome or self.pending or is_waiting or self.is_settling
+        is_closing = any(key in self._given_up for key in self._closing)
+        is_open = self.outcome or self.pending or is_waiting or self.is_settling or is_closing
         return not is_open and self.loop.next_timer() is None
 
     def evict(self) -> int:
@@ -192,6 +193,10 @@ class Machine(Requests):
         call = self._given_up.pop(event.key, None)
         if call is not None and call.undo and event.error is None and (event.undoable or call.kind != "child"):
             self.undoables.add(event.key, call, event.value)
+        if self._unwinding is None and event.key in self._closing:  # given up while a cancel waited for its end
+            del self._closing[event.key]
+            if not self._closing:
+                self._deliver_cancel()
         self._conclude_settled()
 
     def _conclude_settled(self) -> None:
