@@ -5,7 +5,9 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 
-from outlast import Context, Module, Outlast
+import pytest
+
+from outlast import Context, Module, Outlast, RunFailed, current_step
 from outlast.core.events import RunResumed, decode_events
 from outlast.core.verifying.shape import check_shape
 from outlast.engine import loading
@@ -45,8 +47,25 @@ async def gives_up(ctx: Context) -> str:
     return "done"
 
 
+@flows.workflow
+async def child(ctx: Context) -> str:
+    return await ctx.call("later:flaky", {"tag": "a"}, returns=str)
+
+
+@flows.workflow
+async def parent(ctx: Context) -> str:
+    return await child()
+
+
 @later.step
 async def newer(tag: str) -> str:
+    return f"{tag}!"
+
+
+@later.step(retries=0)
+async def flaky(tag: str) -> str:
+    if current_step().attempt == 1:
+        raise ValueError("no")
     return f"{tag}!"
 
 
@@ -116,3 +135,22 @@ async def test_a_load_that_fails_for_the_store_keeps_nothing_of_what_it_had_foun
     assert failures == []
     assert list(check_shape(journal)) == []
     assert [type(event) for _, events in journal for event in events].count(RunResumed) == 1
+
+
+# SPEC R10, S13
+async def test_a_child_that_is_reopened_where_its_function_is_not_known_has_not_ended():
+    """It is reopened and suspended in one entry; its row says both, so that lists show no end of a run that goes on."""
+    store = MemoryStore()
+    older, newest = app_with(store, flows), app_with(store, flows, later)
+    async with newest.worker():
+        run = await newest.start(parent)
+        with pytest.raises(RunFailed, match="ValueError: no"):
+            await run.result(timeout=10)
+    async with older.worker():
+        await (await older.get_run(run.id)).retry()
+        (row,) = (await older.runs(parent=run.uid)).runs
+        await until(await older.get_run(row.id), "FUNCTION_NOT_FOUND later:flaky")
+        (row,) = (await older.runs(parent=run.uid)).runs
+        assert (row.status, row.finished_at) == ("suspended", None)
+    async with newest.worker():
+        assert await (await newest.get_run(run.id)).result(timeout=10) == "a!"
