@@ -45,14 +45,14 @@ def require_server() -> None:
         raise ExtraMissing("The HTTP API", "server")
 
 
-def listen(host: str, port: int) -> socket.socket:
-    """A socket that takes connections. Raises CommandError, saying why it cannot be."""
+def listen(host: str, port: int, option: str = "--port") -> socket.socket:
+    """A socket that takes connections; `option` chose its port. Raises CommandError, saying why it cannot be."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     try:
         return socket.create_server((host.strip("[]"), port), family=family, backlog=BACKLOG)
     except (OSError, OverflowError) as error:
         reason = getattr(error, "strerror", None) or str(error)
-        todo = "Choose another --port, or stop what listens there."
+        todo = f"Choose another {option}, or stop what listens there."
         raise CommandError(
             "CANNOT_LISTEN", f"Cannot listen, {reason}", f"{host}:{port}", todo, ExitCode.USAGE
         ) from None

@@ -88,7 +88,7 @@ class _Child:
         """This very command again, as one worker; gives what it returned, or minus the signal it died of.
 
         In a session of its own: a Ctrl-C is this process's to pass on, once."""
-        command = [sys.executable, *sys.orig_argv[1:], "--lifeline", str(self._lifeline)]
+        command = [sys.executable, *sys.orig_argv[1:], "--lifeline", str(self._lifeline), "--place", str(self._number)]
         process = await asyncio.create_subprocess_exec(*command, pass_fds=[self._lifeline], start_new_session=True)
         self._process = process
         stopper = asyncio.create_task(self._stop_when_asked())

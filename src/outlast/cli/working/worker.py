@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
+import socket
 from typing import Any
 
 import click
@@ -15,11 +17,13 @@ from outlast.cli.hashseed import fix_hash_seed, reexec_option
 from outlast.cli.logs import log_level_option, set_up_logging
 from outlast.cli.options import Settings, read_duration, shared_options
 from outlast.cli.output import Output
+from outlast.cli.serving.server import url_of
 from outlast.cli.stopping import Stopping, run_stoppable
 from outlast.cli.store_choice import app_on, without_password
 from outlast.cli.target import add_graph, load_app
 from outlast.cli.watching import stop_steps
 from outlast.cli.working.processes import look_after
+from outlast.cli.working.standing import Address, listen_at, read_address, showing
 from outlast.engine.worker import Worker
 
 __all__ = ["worker"]
@@ -37,6 +41,13 @@ __all__ = ["worker"]
     help="So many worker processes: this one starts them, starts those that die anew, and stops them all.",
 )
 @click.option("--lifeline", type=int, hidden=True, help="Closed by a parent that is gone.")
+@click.option("--place", type=int, default=1, hidden=True, help="Which of several processes it is, from 1.")
+@click.option(
+    "--metrics",
+    type=read_address,
+    metavar="HOST:PORT",
+    help="Serve /metrics, /health and /ready there, to whoever asks. Of several processes, each has the next port.",
+)
 @click.option("--concurrency", type=int, default=200, show_default=True, help="Steps executing at once.")
 @click.option("--threads", type=int, default=32, show_default=True, help="Plain functions among them.")
 @click.option("--max-hot", type=int, default=10_000, show_default=True, help="Runs kept in memory.")
@@ -67,6 +78,8 @@ def worker(
     *,
     processes: int,
     lifeline: int | None,
+    place: int,
+    metrics: Address | None,
     no_reexec: bool,
     log_level: str | None,
     **options: Any,
@@ -87,11 +100,17 @@ def worker(
         set_up_logging(log_level, default="info")
         collector.settle(settings)
         options["queues"] = options["queues"] or ("default",)
-        return run_stoppable(lambda stopping: _work(app, output, stopping, lifeline, options))
+        with contextlib.nullcontext() if metrics is None else listen_at(metrics, place) as listening:
+            return run_stoppable(lambda stopping: _work(app, output, stopping, lifeline, listening, options))
 
 
 async def _work(
-    app: Outlast, output: Output, stopping: Stopping, lifeline: int | None, options: dict[str, Any]
+    app: Outlast,
+    output: Output,
+    stopping: Stopping,
+    lifeline: int | None,
+    listening: socket.socket | None,
+    options: dict[str, Any],
 ) -> ExitCode:
     main = asyncio.current_task()
     assert main is not None
@@ -100,10 +119,12 @@ async def _work(
     asked = asyncio.Event()
     stopping.on_first = main.cancel  # type: ignore[assignment]  # nothing is held until the worker is ready
     try:
-        async with app.worker(**options) as worker:
+        async with showing(app, listening) as standing, app.worker(**options) as worker:
             stopping.is_opening = False
             stopping.on_first, stopping.hurry = asked.set, lambda: stop_steps(worker)
-            _tell_ready(app, output, worker)
+            if listening is not None:
+                await standing.tell_of(worker)
+            _tell_ready(app, output, worker, None if listening is None else url_of(listening))
             await asked.wait()
             _tell_draining(output, worker, options["grace"])
     except asyncio.CancelledError:
@@ -128,7 +149,7 @@ def _stop_with_parent(lifeline: int, stopping: Stopping) -> None:
     loop.add_reader(lifeline, take)
 
 
-def _tell_ready(app: Outlast, output: Output, worker: Worker) -> None:
+def _tell_ready(app: Outlast, output: Output, worker: Worker, url: str | None) -> None:
     workflows = [workflow.name for workflow in app.iter_workflows()]
     queues = worker.settings.queues
     output.emit(
@@ -139,12 +160,14 @@ def _tell_ready(app: Outlast, output: Output, worker: Worker) -> None:
             "store": without_password(app.url),
             "queues": queues,
             "functions": app.functions(),
+            **({} if url is None else {"metrics": f"{url}/metrics"}),
         }
     )
     known = f"{len(workflows)} workflow{'s' if len(workflows) != 1 else ''}"
     served = f"queue{'s' if len(queues) != 1 else ''} {', '.join(queues)}"
     output.say(
         f"ready: worker {worker.id} (pid {os.getpid()}) serves {served} with {known}, store {without_password(app.url)}"
+        + ("" if url is None else f", metrics at {url}/metrics")
     )
 
 
