@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 from urllib.parse import quote
 
 import pytest
 from playwright.async_api import expect
 
-from outlast import Context, RunCancelled, RunFailed
+from outlast import Context, Outlast, RunCancelled, RunFailed
 
 pytestmark = [pytest.mark.process, pytest.mark.timeout(120), pytest.mark.asyncio(loop_scope="package")]
 
@@ -28,6 +29,55 @@ async def test_a_run_is_found_and_shown(app, page):
     await rows.nth(1).click()
     await expect(page.get_by_role("complementary", name="Details")).to_contain_text("receipt 4")
     assert "step=charge" in page.url
+
+
+# SPEC U1
+async def test_children_open_in_place(app: Outlast, page) -> None:
+    """The steps of a child stand below its parent's bar once it is opened, and those of its own child below that; each
+    shows its details, and what happens meanwhile comes by itself."""
+    may_end = asyncio.Event()
+
+    @app.step(name="leaf")
+    async def leaf(number: int) -> int:
+        await may_end.wait()
+        return number * 7
+
+    @app.workflow(name="inner")
+    async def inner(ctx: Context, number: int) -> int:
+        return await leaf(number)
+
+    @app.workflow(name="middle")
+    async def middle(ctx: Context, number: int) -> int:
+        return await inner(number)
+
+    @app.workflow(name="outer")
+    async def outer(ctx: Context) -> int:
+        return await middle(6)
+
+    run = await app.start("outer", id="o")
+    await page.goto("run/o")
+    rows = page.get_by_role("option")
+    await page.get_by_role("button", name="Open the run of middle").click()
+    await expect(rows).to_have_count(2)
+    await rows.nth(1).click()
+    await page.keyboard.press("ArrowRight")
+    await expect(rows).to_have_count(3)
+    await rows.nth(2).click()
+    details = page.get_by_role("complementary", name="Details")
+    await expect(details).to_contain_text("leaf")
+    await expect(rows.nth(2)).to_have_attribute("aria-label", re.compile("leaf, started"))
+    may_end.set()
+    assert await run.result(timeout=20) == 42
+    await expect(rows.nth(2)).to_have_attribute("aria-label", re.compile("leaf, succeeded"))
+    await expect(details).to_contain_text("42")
+    ids = {
+        attempt.invocation_id
+        for child in (await app.runs(workflow="inner")).runs
+        for attempt in await (await app.get_run(child.id)).history()
+    }
+    await expect(details.get_by_title(f"Copy {ids.pop()}")).to_be_visible()
+    await page.get_by_role("button", name="Close the run of middle").click()
+    await expect(rows).to_have_count(1)
 
 
 # SPEC U1, O2

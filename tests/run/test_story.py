@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 import msgspec
 import pytest
 
-from outlast import Context, InvalidSetting, RunNotFound, TimelineItem
+from outlast import Context, InvalidSetting, RunNotFound, TimelineItem, current_step
 from tests.run.gates import declare_steady
 
 
@@ -25,6 +25,27 @@ async def test_records_are_json(app):
     await run.result(timeout=10)
     for record in (await run.status(), await run.history(), await run.timeline(), await run.state_at(99)):
         assert msgspec.json.decode(msgspec.json.encode(record))
+
+
+# SPEC O1
+async def test_the_history_says_what_a_step_is_called_in_the_world(app):
+    """The invocation id that the step itself was given, on every attempt: who looks for its effect finds it."""
+    given = []
+
+    @app.step(name="pay", retries=1, backoff=0.001)
+    async def pay() -> None:
+        given.append(current_step().invocation_id)
+        if len(given) == 1:
+            raise OSError("busy")
+
+    @app.workflow(name="paying")
+    async def paying(_ctx: Context) -> None:
+        await pay()
+
+    run = await app.start(paying)
+    await run.result(timeout=10)
+    assert [attempt.invocation_id for attempt in await run.history()] == given
+    assert len(given) == 2
 
 
 # SPEC R7

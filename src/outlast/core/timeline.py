@@ -64,6 +64,9 @@ from outlast.core.waits.events import Judgement
 
 __all__ = ["Item", "Kind", "Timeline", "state_at", "tell"]
 
+CHILD = "child"
+"""The kind of a step that is a run."""
+
 
 class Kind(enum.StrEnum):
     """What happened: to the item's step where it names one, else to the run. Statuses are called as they are."""
@@ -147,6 +150,8 @@ class Item(msgspec.Struct, frozen=True, omit_defaults=True):
     until: int | None = None
     """When it goes on: of a sleep, or a step's next attempt."""
     detail: str = ""
+    is_child: bool = False
+    """The step that starts is a run of its own."""
 
 
 class Timeline:
@@ -233,6 +238,7 @@ _TELLERS: dict[type, Callable[[Any], tuple[Kind, dict[str, Any]]]] = {
             "value": event.arguments,
             "name": event.function,
             "detail": _of_queue(event),
+            "is_child": event.kind == CHILD,
         },
     ),
     StepReused: lambda event: (Kind.REUSED, {"step": event.key, "value": event.arguments, "name": event.function}),

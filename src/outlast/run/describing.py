@@ -17,6 +17,7 @@ from outlast.authoring.workflow import Workflow
 from outlast.core.events import ErrorRecord
 from outlast.core.history import Attempt
 from outlast.core.instants import to_datetime
+from outlast.core.keys import child_uid, invocation_id
 from outlast.core.plan.plan import Plan, decode_plan
 from outlast.core.states import RunStatus, StepStatus
 from outlast.core.timeline import Item
@@ -206,8 +207,8 @@ def _describe_waits(view: RunView) -> tuple[WaitInfo, ...]:
     )
 
 
-def describe_attempt(attempt: Attempt, read: Read = plain) -> AttemptInfo:
-    """One entry of the history; `read` makes of a value in the journal what the record has."""
+def describe_attempt(uid: str, attempt: Attempt, read: Read = plain) -> AttemptInfo:
+    """One entry of the history of run `uid`; `read` makes of a value in the journal what the record has."""
     ended = attempt.ended_at
     return AttemptInfo(
         key=attempt.key,
@@ -225,10 +226,11 @@ def describe_attempt(attempt: Attempt, read: Read = plain) -> AttemptInfo:
         retry_at=_instant(attempt.retry_at),
         after=attempt.after,
         is_current=attempt.is_current,
+        invocation_id=invocation_id(uid, attempt.key),
     )
 
 
-def describe_item(item: Item, read: Read = plain) -> TimelineItem:
+def describe_item(uid: str, item: Item, read: Read = plain) -> TimelineItem:
     """One item of the timeline; likewise."""
     return TimelineItem(
         seq=item.seq,
@@ -242,6 +244,7 @@ def describe_item(item: Item, read: Read = plain) -> TimelineItem:
         until=_instant(item.until),
         detail=item.detail,
         writer=item.writer,
+        child=child_uid(uid, item.step) if item.is_child and item.step is not None else None,
     )
 
 

@@ -131,7 +131,7 @@ class Run(Generic[R]):
     async def _list_attempts(self, key: str | None = None, part: slice = ALL, read: Read = plain) -> list[AttemptInfo]:
         """For the HTTP API: of one step alone, a part, with values as `read` gives them."""
         return await self._tell(
-            lambda journal: [describe_attempt(attempt, read) for attempt in list_attempts(journal, key)[part]]
+            lambda journal: [describe_attempt(self.uid, attempt, read) for attempt in list_attempts(journal, key)[part]]
         )
 
     async def timeline(self, *, after: int = -1, limit: int | None = None) -> list[TimelineItem]:
@@ -146,7 +146,7 @@ class Run(Generic[R]):
         begin = max(after, -1) + 1
         end = None if limit is None else begin + max(limit, 0)
         return await self._tell(
-            lambda journal: [describe_item(item, read) for item in tell(journal, begin, end)], most=end
+            lambda journal: [describe_item(self.uid, item, read) for item in tell(journal, begin, end)], most=end
         )
 
     async def state_at(self, moment: int | datetime) -> RunSnapshot:
@@ -175,7 +175,7 @@ class Run(Generic[R]):
                 for entry, batch in journal:
                     position = entry.seq
                     for item in timeline.tell(entry, batch, after + 1):
-                        yield describe_item(item, read)
+                        yield describe_item(self.uid, item, read)
                 if timeline.view.is_ended:
                     return
 

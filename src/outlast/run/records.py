@@ -189,6 +189,8 @@ class AttemptInfo(msgspec.Struct, frozen=True):
     """Key of the step the body called before this one."""
     is_current: bool
     """False: `retry()` dropped it."""
+    invocation_id: str = ""
+    """What the step is called in the world, the same on every attempt: the idempotency key that others had from it."""
 
 
 class TimelineItem(msgspec.Struct, frozen=True):
@@ -206,6 +208,8 @@ class TimelineItem(msgspec.Struct, frozen=True):
     until: datetime | None = None
     detail: str = ""
     writer: str = ""
+    child: str | None = None
+    """uid of the run that the step is, where it starts one."""
 
 
 class RunSummary(msgspec.Struct, frozen=True):

@@ -7,7 +7,7 @@ import { ENDED, localTime, span, ms, waitingWords, words } from "./format.js";
 import { Box, Copy, Empty, Failure, Loading, RunLink, Status, Time, Took, Trouble, Value, useData, useNow } from "./parts.js";
 import { Plan } from "./plan.js";
 import { go, href } from "./router.js";
-import { storyOf } from "./story.js";
+import { findStep, storyOf } from "./story.js";
 import { Waterfall } from "./waterfall.js";
 
 const PORTION_MS = 60;
@@ -112,6 +112,7 @@ function Shown({ run, items, live, whole, at, setAt, query, again }) {
   const isOpen = !ENDED.has(status);
   const now = useNow(isOpen && !isPast);
   const end = (isPast ? ms(story.at) : isOpen ? null : ms(whole ? story.at : run.finished_at)) ?? now;
+  const { opened, toggle, children, feeds } = useChildren(isPast ? story.at : null);
   const { data: plan } = useData((signal) => planOf(run, signal), [run.workflow, run.version]);
   const select = useCallback((key) => go("run", [run.id], { ...query, step: key }, { replace: true }), [run.id, query]);
   return html`<div class="run">
@@ -125,9 +126,37 @@ function Shown({ run, items, live, whole, at, setAt, query, again }) {
     <${Slider} items=${items} at=${at} setAt=${setAt} last=${last} story=${story} />
     <div class="columns-run">
       <section class="pane plan-pane" aria-label="Plan"><${Plan} plan=${plan} story=${story} selected=${query.step} onSelect=${select} /></section>
-      <section class="pane" aria-label="Waterfall"><${Waterfall} story=${story} now=${end} selected=${query.step} onSelect=${select} /></section>
-      <aside class="pane details" aria-label="Details"><${Details} ...${{ run, story, query, items, isPast }} /></aside>
+      <section class="pane" aria-label="Waterfall"><${Waterfall} story=${story} now=${end} selected=${query.step} onSelect=${select} ...${{ children, opened, toggle }} />${feeds}</section>
+      <aside class="pane details" aria-label="Details"><${Details} ...${{ run, story, query, items, isPast, children }} /></aside>
     </div></div>`;
+}
+
+/** Children whose steps are shown below their bar: loaded when they are opened, and followed as their parent is.
+    `until`: the moment that is looked at, if it is a past one. */
+function useChildren(until) {
+  const [opened, setOpened] = useState(() => new Set());
+  const [told, setTold] = useState(() => new Map());
+  const toggle = useCallback((uid) => setOpened((old) => {
+    const next = new Set(old);
+    if (!next.delete(uid)) next.add(uid);
+    return next;
+  }), []);
+  const tell = useCallback((uid, run, items) => setTold((old) => new Map(old).set(uid, { run, items })), []);
+  const children = useMemo(() => new Map([...told].filter(([uid]) => opened.has(uid)).map(([uid, { run, items }]) => {
+    const seen = until ? items.filter((item) => ms(item.at) <= ms(until)) : items;
+    return [uid, { run, story: storyOf(seen) }];
+  })), [told, opened, until]);
+  const feeds = [...opened].map((uid) => html`<${Child} key=${uid} uid=${uid} tell=${tell} />`);
+  return { opened, toggle, children, feeds };
+}
+
+/** Draws nothing but what went wrong: it reads a child's run, and tells of it. */
+function Child({ uid, tell }) {
+  const { data: run, problem, again } = useData((signal) => get(runPath({ id: "-" }), { uid }, signal), [uid]);
+  const { items, pulse } = useTimeline(run);
+  useEffect(() => { if (pulse) again(); }, [pulse]);
+  useEffect(() => { if (run) tell(uid, run, items); }, [run, items]);
+  return problem && !run ? html`<p class="bad pad" role="alert">The run of a child cannot be shown: ${problem.message}</p>` : null;
 }
 
 function Slider({ items, at, setAt, last, story }) {
@@ -145,14 +174,15 @@ function Slider({ items, at, setAt, last, story }) {
     <button disabled=${at === null} onClick=${() => setAt(null)}>Now</button></div>`;
 }
 
-function Details({ run, story, query, items, isPast }) {
-  const step = query.step ? story.steps.get(query.step) : null;
+function Details({ run, story, query, items, isPast, children }) {
+  const found = findStep(query.step, run, story, children);
+  const step = found && found.step;
   return html`<div class="tabs" role="tablist">
       <a role="tab" aria-selected=${!query.tab} href=${href("run", [run.id], { ...query, tab: "" })}>${step ? step.key : "Run"}</a>
       ${step && html`<a role="tab" href=${href("run", [run.id], { uid: query.uid })}>✕ whole run</a>`}
       <a role="tab" aria-selected=${query.tab === "timeline"} href=${href("run", [run.id], { ...query, tab: "timeline" })}>Timeline</a></div>
     ${query.tab === "timeline" ? html`<${TimelineList} items=${items} until=${story.at} />`
-      : step ? html`<${StepDetails} run=${run} step=${step} story=${story} />` : html`<${RunDetails} run=${run} story=${story} isPast=${isPast} />`}`;
+      : step ? html`<${StepDetails} ...${found} />` : html`<${RunDetails} run=${run} story=${story} isPast=${isPast} />`}`;
 }
 
 function RunDetails({ run, story, isPast }) {
@@ -178,18 +208,22 @@ function RunDetails({ run, story, isPast }) {
         <span class="faint">${child.workflow}</span></div>`)}</section>`}`;
 }
 
-function StepDetails({ run, step, story }) {
+function StepDetails({ run, step, story, isInChild }) {
   const [forking, setForking] = useState(false);
   const { data } = useData((signal) => get(runPath(run, "/history"), { uid: run.uid, key: step.key }, signal).catch(() => []), [run.uid, step.key, step.attempts.length, step.status]);
   const attempts = data || [];
   return html`<p><${Status} of=${step.status} /> ${step.function && html`<code>${step.function}</code>`}
       ${step.compensates && html` undoes <code>${step.compensates}</code>`}</p>
+    ${isInChild && html`<p>of the run <${RunLink} run=${run} /></p>`}
+    ${step.child && html`<p><a href=${href("run", ["-"], { uid: step.child })}>Its own run</a></p>`}
     ${!step.compensates && html`<p><button onClick=${() => setForking(true)}>Fork from here</button></p>`}
     ${forking && html`<${Fork} run=${run} story=${story} before=${step.key} query=${{ uid: run.uid }} close=${() => setForking(false)} />`}
     ${step.progress !== undefined && step.progress !== null && html`<${Box} title="Progress" of=${step.progress} />`}
     <${Failure} error=${step.error} />
     <${Box} title="Arguments" of=${step.arguments} />
     ${step.result !== undefined && html`<${Box} title="Result" of=${step.result} />`}
+    ${attempts.length > 0 && html`<dl><dt>Invocation id</dt><dd><${Copy} text=${attempts[0].invocation_id} most=${40} /></dd></dl>`}
+    <${Warnings} of=${warningsOf(attempts)} />
     <h4>Attempts</h4>
     <table class="attempts"><thead><tr><th>#</th><th>Status</th><th>Began</th><th>Took</th><th>Worker</th></tr></thead>
       <tbody>${attempts.map((attempt) => html`<tr key=${attempt.attempt}>
@@ -197,6 +231,24 @@ function StepDetails({ run, step, story }) {
         <td><${Took} from=${attempt.began_at} to=${attempt.ended_at} /></td><td title=${attempt.worker}>${attempt.worker.slice(0, 8)}</td></tr>
         ${attempt.error && attempt.status !== step.status && html`<tr><td colspan="5" class="bad">${attempt.error.type}: ${attempt.error.message}</td></tr>`}`)}</tbody></table>
     ${step.until && html`<p>Next attempt <${Time} at=${step.until} /></p>`}`;
+}
+
+/** What somebody should know who relies on the step having had its effect once. */
+function warningsOf(attempts) {
+  const said = [];
+  for (const one of attempts) {
+    const name = `Attempt ${one.attempt}`;
+    if (one.status === "lost") said.push(`${name} was lost with its worker: whether it had its effect, nobody knows. Look for its invocation id where it should be.`);
+    if (one.status === "cancelled" && one.result !== null) said.push(`${name} was given up, and succeeded in the world all the same.`);
+    if (!one.is_current) said.push(`${name} was dropped by a retry of the run: it goes on as if it had not been.`);
+  }
+  return said;
+}
+
+function Warnings({ of }) {
+  if (!of.length) return null;
+  return html`<section class="box" role="note" aria-label="Warnings"><header><h4>Warnings</h4></header>
+    ${of.map((text) => html`<p key=${text} class="bad">${text}</p>`)}</section>`;
 }
 
 function TimelineList({ items }) {

@@ -2,6 +2,7 @@
 
 import { localTime, ms } from "./format.js";
 
+const UID_LENGTH = 36;
 const WAIT = { waiting: 1, wait_cancelled: 1, expired: 1, taken: 1, accepted: 1, opened: 1 };
 const END = { completed: "completed", continued: "completed", compensated: "compensated", compensation_failed: "compensation_failed" };
 
@@ -35,11 +36,12 @@ function takeStep(story, steps, item) {
   let step = steps.get(item.step);
   if (!step || ((item.kind === "started" || item.kind === "pending" || item.kind === "reused") && item.name && step.status !== "pending")) {
     if (!step) {
-      step = { key: item.step, function: item.name, status: "pending", attempts: [], asked: item.at, seq: item.seq, doneSeq: null, arguments: item.value, compensates: "" };
+      step = { key: item.step, function: item.name, status: "pending", attempts: [], asked: item.at, seq: item.seq, doneSeq: null, arguments: item.value, compensates: "", child: null };
       if (item.step.startsWith("compensate:")) step.compensates = item.step.slice("compensate:".length);
       steps.set(item.step, step);
     }
   }
+  step.child = item.child || step.child;
   const last = step.attempts[step.attempts.length - 1];
   if (story.status === "queued") story.status = "running";
   switch (item.kind) {
@@ -100,6 +102,27 @@ function takeWait(story, item) {
     const wait = story.marks.find((mark) => mark.kind === "wait" && mark.key === key && mark.to === null);
     if (wait) wait.to = item.at;
   }
+}
+
+/** With the rows of children that are opened below their steps, and of theirs: `children` has them by uid, as
+    { run, story }; null while one is loaded. What is selected in a child is known by its uid and its own key. */
+export function nestedRowsOf(story, children, depth = 0, prefix = "") {
+  return rowsOf(story).flatMap((row) => {
+    const placed = { ...row, key: prefix + row.key, depth };
+    const child = row.step && row.step.child && children.get(row.step.child);
+    if (!child) return [placed];
+    return [placed, ...nestedRowsOf(child.story, children, depth + 1, `${row.step.child}/`)];
+  });
+}
+
+/** The step that was selected, with the run whose it is. */
+export function findStep(selected, run, story, children) {
+  if (!selected) return null;
+  const child = children.get(selected.slice(0, UID_LENGTH));
+  const isInChild = child && selected[UID_LENGTH] === "/";
+  const owner = isInChild ? child : { run, story };
+  const step = owner.story.steps.get(isInChild ? selected.slice(UID_LENGTH + 1) : selected);
+  return step ? { ...owner, step, isInChild } : null;
 }
 
 /** Rows of the waterfall: steps in the order of their calls, each followed by what undid it; waits and sleeps between. */

@@ -3,14 +3,14 @@
 import { html, useEffect, useMemo, useRef, useState } from "./vendor/preact.js";
 import { ms, span, words } from "./format.js";
 import { Status } from "./parts.js";
-import { rowsOf } from "./story.js";
+import { nestedRowsOf } from "./story.js";
 
 const ROW = 30;
 const SPARE = 8;
 const STRIDE = 6;
 
-export function Waterfall({ story, now, selected, onSelect }) {
-  const rows = useMemo(() => rowsOf(story), [story]);
+export function Waterfall({ story, now, selected, onSelect, children, opened, toggle }) {
+  const rows = useMemo(() => nestedRowsOf(story, children), [story, children]);
   const ref = useRef();
   const [top, setTop] = useState(0); // row, in strides: scrolling within one draws nothing
   const [height, setHeight] = useState(600);
@@ -21,13 +21,20 @@ export function Waterfall({ story, now, selected, onSelect }) {
     return () => watch.disconnect();
   }, []);
   const begin = ms(story.from) ?? now;
-  const end = Math.max(begin + 1, now, ...story.marks.map((mark) => ms(mark.to) ?? 0));
+  const ends = [...story.marks.map((mark) => mark.to), ...[...children.values()].map((child) => child.story.at)];
+  const end = Math.max(begin + 1, now, ...ends.map((at) => ms(at) ?? 0));
   const scale = (at) => ((at - begin) / (end - begin)) * 100;
   const count = Math.ceil(height / ROW) + 2 * SPARE;
   const first = Math.max(0, top - SPARE);
   const seen = rows.slice(first, first + count);
   const move = (event) => {
     const at = rows.findIndex((row) => row.key === selected);
+    const child = rows[at] && rows[at].step && rows[at].step.child;
+    if (child && opened.has(child) !== (event.key === "ArrowRight") && /^Arrow(Right|Left)$/.test(event.key)) {
+      event.preventDefault();
+      toggle(child);
+      return;
+    }
     const next = { ArrowDown: at + 1, ArrowUp: at - 1, j: at + 1, k: at - 1 }[event.key];
     if (next === undefined || !rows[next]) return;
     event.preventDefault();
@@ -42,22 +49,24 @@ export function Waterfall({ story, now, selected, onSelect }) {
       aria-label="Steps" onKeyDown=${move}>
       <div class="all" style=${{ height: `${rows.length * ROW}px`, width: `${Math.max(100, zoom * 100)}%` }}>
         ${seen.map((row, i) => html`<${Row} key=${(first + i) % count} row=${row} y=${(first + i) * ROW} scale=${scale} end=${end}
-          isSelected=${row.key === selected} onSelect=${onSelect} />`)}
+          isSelected=${row.key === selected} onSelect=${onSelect} isOpen=${row.step && row.step.child ? opened.has(row.step.child) : null} toggle=${toggle} />`)}
         ${!rows.length && html`<div class="faint pad">No step yet.</div>`}
       </div>
     </div></div>`;
 }
 
-function Row({ row, y, scale, end, isSelected, onSelect }) {
+function Row({ row, y, scale, end, isSelected, onSelect, isOpen, toggle }) {
   const bars = row.kind === "step" ? segmentsOf(row.step, end) : [{ ...row.mark, status: row.kind }];
   const name = row.kind === "step" ? row.step.key : row.mark.name || row.kind;
   const status = row.kind === "step" ? row.step.status : row.kind;
   const from = Math.min(...bars.map((bar) => ms(bar.from)), row.from);
   const to = Math.max(...bars.map((bar) => ms(bar.to) ?? end));
-  return html`<div class=${`row ${isSelected ? "selected" : ""} ${row.isUndo ? "undo" : ""}`} style=${{ top: `${y}px` }}
-      role="option" aria-selected=${isSelected} aria-label=${`${name}, ${words(status)}, ${span(to - from)}`}
+  return html`<div class=${`row ${isSelected ? "selected" : ""} ${row.isUndo ? "undo" : ""} ${row.depth ? "nested" : ""}`} style=${{ top: `${y}px` }}
+      role="option" aria-selected=${isSelected} aria-expanded=${isOpen === null ? undefined : isOpen} aria-level=${row.depth + 1} aria-label=${`${name}, ${words(status)}, ${span(to - from)}`}
       onClick=${() => onSelect(row.key)}>
-    <div class="what">${row.isUndo && html`<i aria-hidden="true">↶ </i>`}<${Status} of=${status} small /><span>${name}</span>
+    <div class="what" style=${row.depth ? { paddingLeft: `${8 + 16 * row.depth}px` } : null}>
+      ${isOpen !== null && html`<button class="fold" tabindex="-1" aria-label=${`${isOpen ? "Close" : "Open"} the run of ${name}`}
+        onClick=${(event) => { event.stopPropagation(); toggle(row.step.child); }}>${isOpen ? "▾" : "▸"}</button>`}${row.isUndo && html`<i aria-hidden="true">↶ </i>`}<${Status} of=${status} small /><span>${name}</span>
       ${row.kind === "step" && row.step.attempts.length > 1 && html`<b class="times">×${row.step.attempts.length}</b>`}</div>
     <div class="lane">${bars.map((bar, i) => html`<i key=${i} class=${`bar ${bar.status} ${bar.to ? "" : "open"}`}
       title=${`${words(bar.status)} ${span((ms(bar.to) ?? end) - ms(bar.from))}`}
