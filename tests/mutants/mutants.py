@@ -79,7 +79,7 @@ MUTANTS: tuple[Mutant, ...] = (
         "engine/books.py",
         "    if step.used > call.retries:\n",
         "    if step.used > call.retries + 1:\n",
-        "tests/crash/test_takeover.py",
+        "tests/engine/test_lost_attempts.py",
     ),
     _of(
         "a failed attempt may be repeated once more than its step has retries",
