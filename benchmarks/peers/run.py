@@ -1,6 +1,7 @@
 """`make bench-peers`: outlast beside other engines that keep their runs in the same database.
 
-    python benchmarks/peers/run.py [--quick] [--only outlast dbos absurd] [--on postgres sqlite] [--json FILE]
+    python benchmarks/peers/run.py [--quick] [--only outlast dbos absurd] [--on postgres sqlite] [--sequences 10x256]
+                                   [--json FILE]
     python benchmarks/table.py FILE docs/figures-peers.md
 
 DBOS Transact and Absurd, each with its defaults and with the best settings we know, on the same PostgreSQL; DBOS also
@@ -80,6 +81,8 @@ class Sizes(msgspec.Struct, frozen=True):
     asleep: int = ASLEEP
     pick_ups: int = PICK_UPS
     settle_s: float = 5.0
+    is_whole: bool = True
+    """All that there is to measure, not the sequences alone."""
 
 
 QUICK = Sizes(1, 0.2, ((10, 16),), 20, 20, 3, 0.2)
@@ -105,13 +108,17 @@ class Session:
     def measure(self) -> Report:
         """All of it."""
         self._measure_sequences()
+        if self.sizes.is_whole:
+            self._measure_the_rest()
+        self.report.settings |= self._settings
+        return self.report
+
+    def _measure_the_rest(self) -> None:
         self._measure_one("a run of many steps", Order("", "sequence", steps=self.sizes.long_steps, most=1))
         queued = Order("", "queued", steps=FAN, concurrency=QUEUED_AT_ONCE, seconds=self.sizes.seconds)
         self._measure_one("queued steps", queued)
         self._measure_pick_up()
         self._measure_asleep()
-        self.report.settings |= self._settings
-        return self.report
 
     def _measure_sequences(self) -> None:
         """Runs of steps, one after another, as many at once as the table says."""
@@ -290,7 +297,7 @@ def main() -> int:
     began = time.monotonic()
     taken = Figures(
         at=datetime.now(UTC).isoformat(timespec="seconds"),
-        command="make bench-peers" + (' ARGS="--quick"' if options.quick else ""),
+        command=_describe_command(options),
         is_quick=options.quick,
         machine=describe_machine(folder),
         reports=[],
@@ -303,7 +310,7 @@ def main() -> int:
             continue
         contenders = [each for each in _list_contenders(options.only) if url or each.engine not in NEEDS_POSTGRES]
         with tempfile.TemporaryDirectory(prefix="outlast-bench-", dir=folder) as name:
-            session = Session(contenders, Plan(name, options.quick, url), QUICK if options.quick else Sizes())
+            session = Session(contenders, Plan(name, options.quick, url), _size(options))
             load = os.getloadavg()
             report = session.measure()
         report.subject = f"peers on {session.store}"
@@ -320,9 +327,33 @@ def _parse() -> argparse.Namespace:
     parser.add_argument("--quick", action="store_true", help="a smoke test of this program; its figures mean nothing")
     parser.add_argument("--only", nargs="+", choices=["outlast", *LEAST], help="these engines")
     parser.add_argument("--on", nargs="+", choices=["postgres", "sqlite"], default=["postgres", "sqlite"], help="where")
+    parser.add_argument("--sequences", nargs="+", metavar="STEPSxRUNS", type=_sequence, help="these alone, as 10x256")
     parser.add_argument("--json", metavar="FILE", help="keep the figures; benchmarks/table.py makes Markdown of them")
     parser.add_argument("--postgres", metavar="URL", help="a server for it; default: one that answers here")
     return parser.parse_args()
+
+
+def _sequence(text: str) -> tuple[int, int]:
+    """10x256: steps of a run, and runs at once."""
+    steps, _, concurrency = text.partition("x")
+    return int(steps), int(concurrency)
+
+
+def _describe_command(options: argparse.Namespace) -> str:
+    """What was measured, without where to."""
+    parts = ["--quick"] if options.quick else []
+    for name in ("only", "on", "sequences"):
+        given = getattr(options, name)
+        if given and given != ["postgres", "sqlite"]:
+            words = (each if isinstance(each, str) else f"{each[0]}x{each[1]}" for each in given)
+            parts.append(f"--{name} {' '.join(words)}")
+    return "make bench-peers" + (f' ARGS="{" ".join(parts)}"' if parts else "")
+
+
+def _size(options: argparse.Namespace) -> Sizes:
+    if options.quick:
+        return QUICK
+    return Sizes(sequences=tuple(options.sequences), is_whole=False) if options.sequences else Sizes()
 
 
 def _list_contenders(only: list[str] | None) -> list[Contender]:
