@@ -227,4 +227,11 @@ MUTANTS: tuple[Mutant, ...] = (
         "        if commands and asked and type(asked[-1]) in OUTCOMES:\n",
         "tests/core/test_approvals.py",
     ),
+    _of(
+        "once: a cancel waits for a child that its body has given up",
+        "core/machine.py",
+        "        if self._unwinding is None and event.key in self._closing:  # given up while",
+        "        if False:  # given up while",
+        "tests/core/test_machine.py",
+    ),
 )
