@@ -18,6 +18,7 @@ from outlast.core.verifying import Broken, Rule, answers, flatten, shape, steps
 from outlast.engine.verifying import Journal, Problem, read_journal, verify_store
 from outlast.engine.verifying import rows as beside
 from outlast.engine.verifying.picture import Picture
+from outlast.payloads import Payloads
 from outlast.stores.store import RunQuery, RunRow, Store, WaitRow
 from tests.crash.families import check_rounds
 from tests.crash.ledger import Mark
@@ -39,12 +40,17 @@ __all__ = [
 
 
 async def check_store(
-    store: Store, *, registry: Module | None = None, marks: Sequence[Mark] = (), are_parked: bool = False
+    store: Store,
+    *,
+    registry: Module | None = None,
+    marks: Sequence[Mark] = (),
+    are_parked: bool = False,
+    payloads: Payloads | None = None,
 ) -> list[Problem]:
     """All of it. A run that somebody owns is judged by its journal alone: its row is behind, as it may be.
 
     `are_parked`: those that nobody owns were parked by their owners, none taken from the dead, so their rows say what
-    they wait for."""
+    they wait for. With `payloads` a replay is of what was sealed by them."""
     journals: dict[str, Journal] = {}
 
     def judge(journal: Journal) -> Iterator[Broken]:
@@ -52,6 +58,8 @@ async def check_store(
         assert isinstance(started, RunStarted)
         journals[started.uid] = journal
         if registry is not None:
+            if payloads is not None:
+                journal = [(entry, payloads.decode_events(started.uid, entry.events)) for entry, _ in journal]
             yield from (Broken(Rule.JOURNAL, text) for text in check_replay(journal, registry))
 
     verifying = verify_store(store, are_parked=are_parked, are_all_kept=True, judge=judge)

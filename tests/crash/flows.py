@@ -20,6 +20,7 @@ from outlast.authoring.graph.builder import Graph
 from outlast.authoring.graph.refs import ref
 from outlast.authoring.module import Module
 from outlast.errors import StepInterrupted
+from outlast.payloads import Encrypt
 from tests.crash.homes import home_of
 from tests.crash.ledger import Ledger
 
@@ -35,13 +36,13 @@ _ledger: Ledger
 _folder: Path
 
 
-def make_app(folder: Path, through: str = "") -> Outlast:
+def make_app(folder: Path, through: str = "", *, key: bool = False) -> Outlast:
     """The app on the store in this folder, on the clock and with the ledger that lie beside it; by another way to the
-    store, if one is named."""
+    store, if one is named; with the key of a world whose values are sealed."""
     global _ledger, _folder
     home = home_of(folder)
     _folder, _ledger = folder, Ledger(folder / "ledger", home.read_journal)
-    app = Outlast(through or home.url)
+    app = Outlast(through or home.url, codecs=(Encrypt({"k1": bytes(range(32))}),) if key else ())
     app._store = home.make_store(through)
     app.include(flows)
     return app

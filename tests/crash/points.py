@@ -148,6 +148,8 @@ POINTS: dict[str, Point] = {
     # A queued step.
     "task-before-claim": Point(SqliteStore, "claim_tasks"),
     "task-claimed-and-not-begun": Point(SqliteStore, "claim_tasks", behind=True),
+    "task-not-given-back": Point(SqliteStore, "release_tasks", needs="key"),
+    "task-given-back-and-not-told": Point(SqliteStore, "release_tasks", behind=True, needs="key"),
     "task-begun": Point(TaskTaker, "_begin", behind=True),
     "task-without-outcome": Point(HeldTask, "_report"),
     "task-before-completion": Point(SqliteStore, "complete_tasks"),

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from outlast.app import Outlast
-from tests.crash.flows import MIX
+from tests.crash.flows import MIX, QUEUE
 from tests.crash.points import POINTS
 from tests.crash.postgres_points import ON_POSTGRES
 from tests.crash.world import Proc, World, until
@@ -23,6 +23,7 @@ from tests.crash.world import Proc, World, until
 pytestmark = [pytest.mark.process, pytest.mark.timeout(120)]
 
 STARTS = [(workflow, arguments, f"r{number}") for number, (workflow, arguments) in enumerate(MIX)]
+QUEUED = next(id for workflow, _, id in STARTS if workflow == "queued")
 AGES = 1e6
 """Seconds. A lease that no jump of the clock ends."""
 ROUNDS = [("rounds", [3], "f"), ("hearing", [4], "s")]
@@ -78,6 +79,13 @@ async def _spawn_to_die(world: World, app: Outlast, point: str) -> Proc:
         settings["starts"] = FAMILY
     elif needs == "rounds":
         settings["starts"] = ROUNDS
+    elif needs == "key":
+        owner = await world.spawn_ready(queues=("default",), starts=STARTS)
+        uid = (await app.get_run(QUEUED)).uid
+        while not await app._store.list_tasks(uid):
+            await asyncio.sleep(0.005)
+        await owner.killed()
+        settings |= {"queues": (QUEUE,), "key": False}
     elif needs == "log":
         settings |= {"starts": STARTS, "small_log": True}
     else:
@@ -118,6 +126,7 @@ async def _nudge(world: World, app: Outlast, needs: str, settings: dict[str, Any
 )
 async def test_killed_at(world: World, point: str) -> None:
     """A worker that is killed there loses nothing, doubles nothing, and stands in nobody's way."""  # SPEC L10
+    world.is_sealed = POINTS[point.partition(":")[0]].needs == "key"
     async with world.client() as app:
         victim = await _spawn_to_die(world, app, point)
         assert await victim.gone() == -signal.SIGKILL, world.log()
@@ -165,6 +174,7 @@ async def test_killed_later_at(worlds: Callable[[], World], point: str) -> None:
     """However often it has passed there before."""  # SPEC L10
     for count in (2, 3, 5, 8, 13, 21, 34):
         world = worlds()
+        world.is_sealed = POINTS[point].needs == "key"
         async with world.client() as app:
             victim = await _spawn_to_die(world, app, f"{point}:{count}")
             has_died = await _dies(world, app, victim)

@@ -113,6 +113,23 @@ async def test_the_worker_of_a_step_dies(world: World) -> None:
         await world.check(app)
 
 
+# SPEC D2, L6
+@pytest.mark.parametrize(("point", "attempt"), [("task-not-given-back", 2), ("task-given-back-and-not-told", 1)])
+async def test_the_worker_dies_that_gives_a_step_back(world: World, point: str, attempt: int) -> None:
+    """A step that its worker cannot read, for want of a key, was lost if it dies before the store has it back, as any
+    that was claimed; once the store has it back, that worker's death costs no attempt."""
+    world.is_sealed = True
+    async with world.client() as app:
+        victim = world.spawn(point=f"{point}:1", queues=STEPS, lease=LEASE_S, key=False)
+        await world.spawn_ready(queues=RUNS, lease=AGES, starts=[("by_queue", [0.01], "r")])
+        assert await victim.gone() == -signal.SIGKILL
+        heir = await world.spawn_ready(queues=STEPS, lease=AGES)
+        await world.all_ended(app)
+        assert [(mark.attempt, mark.pid) for mark in world.marks(await _uid(app))] == [(attempt, heir.pid)]
+        assert await world.count(app, StepLost) == attempt - 1
+        await world.check(app)
+
+
 # SPEC Q4
 async def test_a_worker_told_to_stop_lets_its_queued_steps_end(world: World) -> None:
     """It claims no more, gives those it has the time they need, and reports them: no attempt is lost."""

@@ -50,6 +50,8 @@ class Settings(msgspec.Struct):
     """Runs to start: workflow, input, id."""
     cancels: list[str] = []
     retries: list[str] = []
+    key: bool = False
+    """It has the key of a world whose values are sealed."""
     small_log: bool = False
     """Empty the write-ahead log every few transactions."""
 
@@ -82,7 +84,7 @@ def main(settings: Settings) -> None:
     logging.getLogger("outlast").addHandler(_Records(AppendFile(folder / "records")))
     faulthandler.enable()
     faulthandler.register(signal.SIGUSR1)  # where it is, for a test that waits in vain
-    app = make_app(folder, settings.through)
+    app = make_app(folder, settings.through, key=settings.key)
     if settings.wall_clock:
         follow_wall_clock(Path(settings.wall_clock))
     if settings.small_log:

@@ -115,12 +115,15 @@ class World:
         self.procs: list[Proc] = []
         self.started: dict[str, tuple[str, list[Any]]] = {}
         """By id: every run that was asked for."""
+        self.is_sealed = False
+        """Values lie encrypted in the store; whoever comes has the key, unless it is told not to."""
         self._nursery = nursery
 
     # --- processes ----------------------------------------------------------------------------------------------------
 
     def spawn(self, **settings: Any) -> Proc:
         """A worker process, that may not have opened the store yet."""
+        settings = {"key": self.is_sealed} | settings
         request = Request(Settings(str(self.folder), **settings), log=str(self.folder / "log"))
         pid = self._nursery.ask(request)
         assert pid is not None
@@ -173,7 +176,7 @@ class World:
     @asynccontextmanager
     async def client(self) -> AsyncIterator[Outlast]:
         """The app in this process, without a worker."""
-        async with make_app(self.folder) as app:
+        async with make_app(self.folder, key=self.is_sealed) as app:
             yield app
 
     async def start(self, app: Outlast, workflow: str, *arguments: Any, id: str) -> None:
@@ -244,7 +247,9 @@ class World:
         twice may have: a process frozen between its last look at the lease and the step cannot know (PROTOCOL F6)."""
         registry = flows if replays else None
         marks = self.ledger.marks()
-        problems = await check_store(app._store, registry=registry, marks=marks, are_parked=are_parked)
+        problems = await check_store(
+            app._store, registry=registry, marks=marks, are_parked=are_parked, payloads=app._payloads
+        )
         begun = Counter(mark.uid for mark in marks if (mark.what, mark.key) == ("before", "crash:once"))
         problems += [Problem(uid, f"ran its step {n} times") for uid, n in begun.items() if once and n > 1]
         rows = await self.rows(app)

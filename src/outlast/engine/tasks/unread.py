@@ -50,7 +50,7 @@ class UnreadTasks:
                 try:
                     # CRASH: before it lands they are as any that were claimed and not begun: they lapse, and their
                     # runs are told that they are lost; behind it, they are due again for anybody.
-                    # [test_killed_at[task-claimed-and-not-begun]]
+                    # [test_killed_at[task-not-given-back]] [test_killed_at[task-given-back-and-not-told]]
                     await self._home.store.release_tasks(worker_id, held, delay_us)
                     break
                 except StoreError as error:
