@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import asyncio
 from datetime import datetime, timedelta
+from threading import get_ident
 
 import msgspec
 import pytest
 
-from outlast import Context, InvalidSetting, RunNotFound, TimelineItem, current_step
-from tests.run.gates import declare_steady
+from outlast import Context, InvalidSetting, RunNotFound, TimelineItem, User, current_step
+from outlast.core.events import decode_events
+from outlast.run import approval, handle
+from tests.run.gates import Gate, declare_steady
 
 
 class CardDeclined(Exception):
@@ -172,3 +175,43 @@ async def test_the_events_of_a_deleted_run_end_with_an_error(app):
     with pytest.raises(RunNotFound):
         async for _ in run.events():
             pass
+
+
+# SPEC R7, O1, W4
+@pytest.mark.parametrize("is_long", [True, False])
+async def test_a_long_journal_is_told_in_a_thread(app, monkeypatch: pytest.MonkeyPatch, is_long: bool):
+    """How long it is goes by its events: one entry of many makes a process wait as many entries do. Status, history,
+    timeline, the past, and an approval's standing are read beside the event loop then, and in it from a short one."""
+    gate = Gate(app)
+
+    @app.workflow(name="wide")
+    async def wide(ctx: Context) -> int:
+        asked = asyncio.create_task(ctx.approval("ok?", bool))
+        numbers = await asyncio.gather(*(gate.step(number) for number in range(60)))
+        return len(numbers) * (await asked).value
+
+    run = await app.start(wide)
+    await asyncio.wait_for(gate.entered.wait(), 10)
+    journal = await app._store.read_journal(run.uid)
+    assert len(journal) < 10
+    assert 60 < sum(len(decode_events(entry.events)) for entry in journal) < 100
+    threads = []
+
+    def watch(module, name: str) -> None:
+        tell = getattr(module, name)
+        monkeypatch.setattr(
+            module, name, lambda *args, **options: (threads.append(get_ident()), tell(*args, **options))[1]
+        )
+
+    for name in ("fold", "list_attempts", "tell", "state_at"):
+        watch(handle, name)
+    watch(approval, "Standing")
+    for module in (handle, approval):
+        monkeypatch.setattr(module, "LONG_JOURNAL", 60 if is_long else 100)
+    for ask in (run.status, run.history, run.timeline, lambda: run.state_at(30)):
+        assert await ask()
+    await run.approve("ok?", True, by=User("ann"))
+    assert len(threads) == 5
+    assert [thread != get_ident() for thread in threads] == [is_long] * 5
+    gate.is_open.set()
+    assert await run.result(timeout=10) == 60
