@@ -28,6 +28,15 @@ AGES = 1e6
 """Seconds. A lease that no jump of the clock ends."""
 ROUNDS = [("rounds", [3], "f"), ("hearing", [4], "s")]
 FAMILY = [("family", [1], "f"), ("saga", [], "s")]
+SETTINGS: dict[str, dict[str, Any]] = {
+    "park": {"starts": [*STARTS, ("parked", [30.0], "p")]},
+    "paranoid": {"starts": STARTS, "max_hot": 0},
+    "crowd": {"starts": STARTS, "concurrency": 1},
+    "family": {"starts": FAMILY},
+    "rounds": {"starts": ROUNDS},
+    "log": {"starts": STARTS, "small_log": True},
+}
+"""Of the worker, by what it needs to get there."""
 LATER = {
     "child-heard-of": (2,),
     "child-reopened": (2,),
@@ -69,16 +78,6 @@ async def _spawn_to_die(world: World, app: Outlast, point: str) -> Proc:
         for _ in range(3):
             await world.spawn(point="journal-read:1").gone()
             await world.bury(app)
-    elif needs == "park":
-        settings["starts"] = [*STARTS, ("parked", [30.0], "p")]
-    elif needs == "paranoid":
-        settings |= {"starts": STARTS, "max_hot": 0}
-    elif needs == "crowd":
-        settings |= {"starts": STARTS, "concurrency": 1}
-    elif needs == "family":
-        settings["starts"] = FAMILY
-    elif needs == "rounds":
-        settings["starts"] = ROUNDS
     elif needs == "key":
         owner = await world.spawn_ready(queues=("default",), starts=STARTS)
         uid = (await app.get_run(QUEUED)).uid
@@ -86,10 +85,8 @@ async def _spawn_to_die(world: World, app: Outlast, point: str) -> Proc:
             await asyncio.sleep(0.005)
         await owner.killed()
         settings |= {"queues": (QUEUE,), "key": False}
-    elif needs == "log":
-        settings |= {"starts": STARTS, "small_log": True}
     else:
-        settings["starts"] = STARTS
+        settings |= SETTINGS.get(needs, {"starts": STARTS})
     return await _nudge(world, app, needs, settings)
 
 
