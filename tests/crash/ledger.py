@@ -52,7 +52,16 @@ class AppendFile:
         os.write(self._file, msgspec.json.encode(record) + b"\n")
 
     def lines(self) -> list[bytes]:
-        return self.path.read_bytes().splitlines() if self.path.exists() else []
+        return self.lines_after(0)[0]
+
+    def lines_after(self, offset: int) -> tuple[list[bytes], int]:
+        """Those from this byte on, and the byte to go on from."""
+        if not self.path.exists():
+            return [], offset
+        with self.path.open("rb") as file:
+            file.seek(offset)
+            read = file.read()
+        return read.splitlines(), offset + len(read)
 
 
 class Ledger:
@@ -61,10 +70,25 @@ class Ledger:
     def __init__(self, path: Path, read_journal: Callable[[str], list[bytes] | None]) -> None:
         self._file = AppendFile(path)
         self._read_journal = read_journal
+        self._marks: list[Mark] = []
+        self._read_to = 0
 
     def marks(self) -> list[Mark]:
-        """All lines, in the order written."""
-        return [msgspec.json.decode(line, type=Mark) for line in self._file.lines()]
+        """All lines, in the order written. Each is read once, however often this is asked for."""
+        lines, self._read_to = self._file.lines_after(self._read_to)
+        self._marks += [msgspec.json.decode(line, type=Mark) for line in lines]
+        return [*self._marks]
+
+    def unfinished(self) -> list[Mark]:
+        """Of the executions that have begun and not ended. Those of the dead are among them."""
+        begun: dict[tuple[str, str, int, int], Mark] = {}
+        for mark in self.marks():
+            execution = mark.uid, mark.key, mark.attempt, mark.pid
+            if mark.what == "before":
+                begun[execution] = mark
+            else:
+                begun.pop(execution, None)
+        return [*begun.values()]
 
     @contextmanager
     def effect(self) -> Iterator[None]:

@@ -27,7 +27,7 @@ from tests.crash.nursery import Request
 from tests.crash.outputs import accepted_outputs
 from tests.crash.worker_main import Settings
 
-__all__ = ["Nursery", "Proc", "World"]
+__all__ = ["Nursery", "Proc", "World", "until"]
 
 ROOT = Path(__file__).resolve().parents[2]
 PATIENCE_S = 30.0
@@ -200,8 +200,10 @@ class World:
         self.started = {id: run for id, run in self.started.items() if id in rows or id in acknowledged}
 
     async def all_ended(self, app: Outlast, patience_s: float = PATIENCE_S) -> None:
-        """Wait until no run that was started lives. When all that do are only due later, it is later."""
-        deadline = time.monotonic() + patience_s
+        """Wait until no run that was started lives. When all that do are only due later, it is later.
+
+        Patience is with runs that stand still: however slow the machine is, something is done or ends all the time."""
+        deadline, done = time.monotonic() + patience_s, (0, 0)
         while True:
             rows = await self.rows(app)
             dues = [None if row.owner else row.wake_at for row in rows.values() if row.live]
@@ -210,6 +212,8 @@ class World:
             live = {id: (str(row.status), row.waiting_on) for id, row in rows.items() if row.live}
             if not live and len(rows) == len(self.started):
                 return
+            if (now := (len(self.ledger.marks()), len(live))) != done:
+                deadline, done = time.monotonic() + patience_s, now
             missing = self.started.keys() - rows.keys()
             assert time.monotonic() < deadline, f"not ended: {live}; not there: {missing}\n{self.log()[-6000:]}"
             await asyncio.sleep(0.02)
