@@ -127,6 +127,8 @@ class Writer:
                 self._writing = self._take()
                 await self._flush(self._writing)
                 self._writing = []
+                if not self._waiting:  # those who were told run first: what they do is written in the same turn
+                    await asyncio.sleep(0)
             self._note_if_idle()
 
     def _note_if_idle(self) -> None:

@@ -21,6 +21,8 @@ from outlast.telemetry.logs import unfailing
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Callable
 
+    from asyncpg.prepared_stmt import PreparedStatement
+
     from outlast.stores.postgres.settings import Role, Settings
     from outlast.stores.postgres.statements import Statement
 
@@ -57,6 +59,9 @@ class Link:
         self._role = role
         self._patience_s = settings.patience_of(role)
         self._texts: dict[Statement, str] = {}
+        self._prepared: dict[Statement, PreparedStatement[Record]] = {}
+        """Those that give no rows, so that no change of a table's columns spoils them: to have the driver look for them
+        each time, and for how to mend them, would cost a lone step a twentieth."""
         self._is_in_transaction = False
         self._loop = asyncio.get_running_loop()
         self._asked_at: float | None = None
@@ -73,11 +78,17 @@ class Link:
 
     async def run(self, statement: Statement, **values: object) -> int:
         """How many rows it changed, or found."""
-        if self.settings.pooler and not self._is_in_transaction:
-            async with self.transaction():
-                return await self.run(statement, **values)
-        status = await self._ask(self._connection.execute, self._text_of(statement), *statement.arrange(values))
-        return int(str(status).rpartition(" ")[2])
+        if self.settings.pooler:  # nothing may be kept on a connection that is somebody else's next
+            if not self._is_in_transaction:
+                async with self.transaction():
+                    return await self.run(statement, **values)
+            status = await self._ask(self._connection.execute, self._text_of(statement), *statement.arrange(values))
+            return int(str(status).rpartition(" ")[2])
+        prepared = self._prepared.get(statement)
+        if prepared is None:
+            prepared = self._prepared[statement] = await self._ask(self._connection.prepare, self._text_of(statement))
+        await self._ask(prepared.fetch, *statement.arrange(values))
+        return int(str(prepared.get_statusmsg()).rpartition(" ")[2])
 
     async def fetch(self, statement: Statement, **values: object) -> list[Record]:
         """Its rows."""

@@ -1,9 +1,9 @@
 -- name: list_runs
--- A page of runs, newest first; `$filters` are put together from the query.
+-- A page of runs, newest first; `$filters` and `$limit` are put together from the query.
 select $columns
 from outlast.runs r join outlast.run_values v on v.uid = r.uid
 where $filters
-order by r.created_at desc, r.uid desc limit :limit::bigint;
+order by r.created_at desc, r.uid desc limit $limit;
 
 -- name: find_run
 -- The run that holds an id.
