@@ -41,7 +41,7 @@ from outlast.core.lineage.rounds import NEXT_KEY
 from outlast.core.reopening import UNWIND
 from outlast.core.states import RunStatus
 from outlast.engine.books import is_gated
-from outlast.engine.mail import CANCEL, cancel_payload
+from outlast.engine.mail import CANCEL, cancel_payload, give_back
 from outlast.engine.messages import children
 from outlast.engine.messages.ended import look_for_ended_children
 from outlast.engine.messages.rounds import start_round
@@ -305,6 +305,8 @@ class Draft:
         if status is not None:
             self.end = cast(RunOutcome, last)
             self.drop(run)
+            if status is not RunStatus.COMPLETED:  # a next round has it
+                give_back(run)
             error = _summary(self.end, hides=run.home.payloads.hides)
             return RowChange(status=status, waiting_on="", ended=True, error=error, recovered=run.recoveries > 0)
         if type(last) is RunSuspended:

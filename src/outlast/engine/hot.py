@@ -83,8 +83,8 @@ class HotRun:
         self.last_at = 0
         self.seen = 0
         """Mail as of the last look into the inbox."""
-        self.consumed: list[int] = []
-        """Messages the next entry takes out of the inbox."""
+        self.consumed: dict[int, str] = {}
+        """Messages the next entry takes out of the inbox: numbers, and ids."""
         self.known: dict[str, None] = {}
         """Ids of messages that are events, or are about to be, in their order."""
         self.suspended = ""

@@ -18,6 +18,7 @@ from outlast.core.events import (
     Command,
     Event,
     RunCancelled,
+    RunReopened,
     RunResumed,
     RunStarted,
     RunTakenOver,
@@ -170,14 +171,15 @@ class Loader:
         read_at = run.now_us()
         inbox = await home.store.read_inbox(run.uid, after=run.seen)
         unreadable += problems_of(inbox)
+        has_ended = type(raw[-1]) in OUTCOMES
+        reopened = await self._find_reopening(raw, inbox, run) if has_ended else None
         if run.is_dropped:
             return  # not ours any more: a late reader writes nothing
         started = raw[0]
         assert isinstance(started, RunStarted)
         run.started = started
         draft = Draft()
-        if type(raw[-1]) in OUTCOMES:
-            reopened = find_reopening(raw, inbox, run)
+        if has_ended:
             if reopened is None:
                 run.is_loading = False
                 run.release(None, RowChange(waiting_on=""))
@@ -200,6 +202,7 @@ class Loader:
         mail.take_mail(run, inbox, read_at, advance=False)
         cancel = books.find_cancel_of_unbegun(run, raw)
         if cancel is not None:
+            mail.give_back(run)
             run.queue.clear()
             self._end_unbegun(run, draft, cancel, is_on_record=cancel in raw)
             return
@@ -236,11 +239,18 @@ class Loader:
             gone = [] if is_reload else await list_gone(run)
             await self._server.serve(run, workflow, taken, events, draft, gone)
 
+    async def _find_reopening(self, raw: Sequence[Event], page: Inbox, run: HotRun) -> RunReopened | None:
+        """What had this ended run claimed. It stands behind all that was kept of its inbox."""
+        while (reopened := find_reopening(raw, page, run)) is None and page.full:
+            page = await self._home.store.read_inbox(run.uid, after=page.messages[-1].no)
+        return reopened
+
     def _wait_or_end(self, run: HotRun, due_us: int, inbox: Inbox, draft: Draft) -> None:
         """A run that a message woke before its time: cancelled, it ends without its body; else it goes on waiting."""
         if any(message.kind == mail.CANCEL for message in inbox.messages):
             mail.take_mail(run, inbox, advance=False)
             cancel = next(event for event in run.queue if isinstance(event, CancelRequested))
+            mail.give_back(run)
             run.queue.clear()
             self._end_unbegun(run, draft, cancel)
         else:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from outlast.core.events import CancelRequested
+from outlast.core.events import CancelRequested, DecisionMade, GateOpened, SignalReceived
 from outlast.core.lineage.children import CHILD_MESSAGE, RETRY_MESSAGE, REVIVE_MESSAGE, UNWIND_MESSAGE
 from outlast.engine.messages.children import read_end
 from outlast.engine.messages.waits import (
@@ -33,9 +33,20 @@ if TYPE_CHECKING:
     from outlast.engine.hot import HotRun
     from outlast.stores.store import Inbox, Message
 
-__all__ = ["CANCEL", "CancelPayload", "Reading", "ask", "cancel_payload", "read_mail", "reads_on", "take_mail"]
+__all__ = [
+    "CANCEL",
+    "CancelPayload",
+    "Reading",
+    "ask",
+    "cancel_payload",
+    "give_back",
+    "read_mail",
+    "reads_on",
+    "take_mail",
+]
 
 CANCEL = "cancel"
+FROM_PEOPLE = (SignalReceived, DecisionMade, GateOpened)
 MOST_BYTES = 1 << 20
 """Of payload in one entry; a message that goes beyond is the last of it (PROTOCOL F8)."""
 RETRY_S = 1.0
@@ -117,12 +128,20 @@ def _take(run: HotRun, message: Message) -> None:
         return
     if message.kind not in _KINDS:
         return  # for a newer release: it stays in the inbox
-    run.consumed.append(message.no)
+    run.consumed[message.no] = message.id
     if message.id not in run.known:
         run.known[message.id] = None
         read = _READERS.get(message.kind)
         if read is not None:
             run.queue.append(read(run, message))
+
+
+def give_back(run: HotRun) -> None:
+    """The run ends: what people sent that was read, and was not fed to the body any more, is not taken from its inbox.
+    The store keeps it there, for a retry, or sweeps it (`RowChange.ended`)."""
+    unheard = {event.message for event in run.queue if isinstance(event, FROM_PEOPLE)}
+    if unheard:
+        run.consumed = {no: message for no, message in run.consumed.items() if message not in unheard}
 
 
 def _stop_at(run: HotRun) -> None:

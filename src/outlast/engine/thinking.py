@@ -180,7 +180,7 @@ def _feed(run: HotRun, draft: Draft, machine: Machine, event: Event | Arrival) -
 
 def _feed_arrival(run: HotRun, draft: Draft, machine: Machine, arrival: Arrival) -> None:
     """What a queued attempt came to: as if it had executed here, but that its message leaves the inbox."""
-    run.consumed.append(arrival.no)
+    run.consumed[arrival.no] = arrival.id
     event = outcomes.judge(run, machine, arrival)
     if isinstance(event, StepSucceeded):
         _feed_succeeded(run, draft, machine, event)

@@ -15,7 +15,16 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from outlast.core.durations import format_duration
-from outlast.core.events import OUTCOMES, DecisionJudged, DecisionMade, Event, RunCompleted, RunStarted
+from outlast.core.events import (
+    OUTCOMES,
+    DecisionJudged,
+    DecisionMade,
+    Event,
+    RunCancelled,
+    RunCompleted,
+    RunFailed,
+    RunStarted,
+)
 from outlast.core.instants import to_datetime
 from outlast.core.keys import decision_id
 from outlast.core.waits.approval import Decided, User
@@ -53,6 +62,7 @@ class Attempt:
         self._made: DecisionMade | None = None
         self._judged: DecisionJudged | None = None
         self._has_ended = False
+        self._is_stored = False
         self._next = ""
         """The round as which the run went on, if it did."""
 
@@ -92,7 +102,8 @@ class Attempt:
             raise RunNotFound(self._id)
         if sent.uid is not None and sent.uid != self._uid:
             await self._go_on(sent.uid)
-        if sent.verdict == "ended":
+        self._is_stored = sent.verdict != "ended"
+        if not self._is_stored:
             self._has_ended = True
             self._look(await self._read())  # it may have been judged just before
 
@@ -173,10 +184,24 @@ class Attempt:
     async def _answer(self) -> Decided[Any]:
         judged, made = self._judged, self._made
         if judged is None or made is None:
+            if self._waits_for_retry:
+                raise TimeoutError(
+                    f"Recorded, but not judged: run {self._id!r} has failed. Should it be retried, approval "
+                    f"{self._reason!r} is decided by it then; ask again with the same key= to hear of it."
+                )
             raise self._unjudged(await self._stand())
         if judged.verdict is not Judgement.ACCEPTED:
             raise self._error(Refusal(judged.verdict, judged.reason))
         return Decided(msgspec.json.decode(made.value), User(made.user, made.scopes), to_datetime(made.sent_at))
+
+    @property
+    def _waits_for_retry(self) -> bool:
+        """The run has ended, in a way that can be taken back, and had been sent it: on record or unread, it is kept."""
+        if not (self._is_stored or self._made is not None):
+            return False
+        started, last = self._events[0], self._events[-1]
+        is_child = isinstance(started, RunStarted) and bool(started.parent)
+        return isinstance(last, RunFailed) or (isinstance(last, RunCancelled) and is_child)
 
     def _unjudged(self, standing: Standing) -> ApprovalResolved:
         """The run has ended, and will never judge it: this is the last that can be said of it."""

@@ -14,7 +14,7 @@ from typing import NamedTuple
 from outlast.stores.progress import Send
 from outlast.stores.records import REOPENING, STAYING, Sent
 
-__all__ = ["Delivery", "Recipient", "plan_delivery", "redirect"]
+__all__ = ["Delivery", "Recipient", "list_repeatable", "plan_delivery", "redirect"]
 
 
 class Recipient(NamedTuple):
@@ -43,15 +43,21 @@ def redirect(sends: Sequence[Send], last: Mapping[str, str]) -> list[Send]:
     return [each if each.message.kind in STAYING else Send(last.get(each.to, each.to), each.message) for each in sends]
 
 
+def list_repeatable(sends: Sequence[Send], recipients: Mapping[str, Recipient]) -> list[tuple[str, str]]:
+    """Those to ended recipients, which may have kept one of the same id, by uid and message id."""
+    ended = {uid for uid, recipient in recipients.items() if not recipient.live}
+    return [(each.to, each.message.id) for each in sends if each.to in ended] if ended else []
+
+
 def plan_delivery(
     sends: Sequence[Send],
     recipients: Mapping[str, Recipient],
     known: Mapping[tuple[str, str], int],
     check_room: Callable[[str, str, int], None] | None = None,
 ) -> Delivery:
-    """Of these sends. `known` are the numbers of messages that wait already, by uid and message id; a recipient that is
-    not there has no entry. `check_room` is called with uid, name and mail of a recipient before it is given another
-    message, and may raise."""
+    """Of these sends. `known` are the numbers of messages that wait already, or are kept, by uid and message id; a
+    recipient that is not there has no entry. `check_room` is called with uid, name and mail of a recipient before it is
+    given another message, and may raise."""
     last = {uid: recipient.mail for uid, recipient in recipients.items()}
     numbers = dict(known)
     reopened: set[str] = set()
@@ -63,10 +69,10 @@ def plan_delivery(
             answers.append(Sent("missing"))
             continue
         reopens = REOPENING.get(message.kind) == recipient.status
-        if not (recipient.live or to in reopened or reopens):
-            answers.append(Sent("ended", to))
-        elif (no := numbers.get((to, message.id))) is not None:
+        if (no := numbers.get((to, message.id))) is not None:
             answers.append(Sent("duplicate", to, no))
+        elif not (recipient.live or to in reopened or reopens):
+            answers.append(Sent("ended", to))
         else:
             if check_room is not None:
                 check_room(to, recipient.name, last[to])

@@ -131,11 +131,13 @@ class RowChange(msgspec.Struct, frozen=True, gc=False):
     ended: bool = False
     """Terminal: no owner, not due, not live; its inbox, unowned tasks and waits are deleted, in this transaction, after
     its row was locked, so that no acknowledged message is left that nobody will answer (PROTOCOL F20). Owned tasks are
-    told to stop."""
+    told to stop. Of the inbox, what is of a kind in `KEPT` is put aside at an end that can be taken back
+    (`is_kept_at`): nobody reads it there, until the run is live again, or gone."""
     error: bytes | None = None
     """JSON summary of the error; b"" clears it."""
     reopened: bool = False
-    """Live again, due now if nobody owns it, without finish time and error."""
+    """Live again, due now if nobody owns it, without finish time and error; what was kept of its inbox at its end is
+    there again, under its numbers. (So it is when a message makes the run live: `REOPENING`.)"""
     recovered: bool = False
     """Progress was made: `recoveries` is 0 again."""
     unfit: str | None = None

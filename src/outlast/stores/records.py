@@ -17,6 +17,7 @@ __all__ = [
     "ALL_WAITS",
     "CLIENT",
     "INBOX_LIMIT",
+    "KEPT",
     "LOST_MESSAGE",
     "REOPENING",
     "STAYING",
@@ -42,6 +43,7 @@ __all__ = [
     "WaitQuery",
     "WaitRow",
     "WorkerRow",
+    "is_kept_at",
     "recovery_delay_us",
 ]
 
@@ -68,6 +70,16 @@ STAYING = frozenset({"child", "resume", TASK_MESSAGE, LOST_MESSAGE})
 REOPENING = {"unwind": RunStatus.COMPLETED, "retry": RunStatus.FAILED, "revive": RunStatus.CANCELLED}
 """Kinds of message that an ended run of this status still takes: it is live and due again, and whoever claims it writes
 the `RunReopened`. Every other message to an ended run is `ended`."""
+
+
+KEPT = frozenset({"signal", "decision", "resume"})
+"""Kinds of message that people, or programs that speak for them, send once and were told are stored. One that is unread
+at an end which a retry can take back (`is_kept_at`) is kept, and in the inbox again when the run is live again."""
+
+
+def is_kept_at(status: RunStatus, *, is_child: bool) -> bool:
+    """Whether a run that ends so may be told to go on from where it was: by a retry, or with one of its parent's."""
+    return status is RunStatus.FAILED or (status is RunStatus.CANCELLED and is_child)
 
 
 def recovery_delay_us(recoveries: int) -> int:

@@ -39,6 +39,7 @@ from outlast.stores.records import (
     ALL_WAITS,
     CLIENT,
     INBOX_LIMIT,
+    KEPT,
     LOST_MESSAGE,
     REOPENING,
     STAYING,
@@ -64,6 +65,7 @@ from outlast.stores.records import (
     WaitQuery,
     WaitRow,
     WorkerRow,
+    is_kept_at,
     recovery_delay_us,
 )
 
@@ -71,6 +73,7 @@ __all__ = [
     "ALL_WAITS",
     "CLIENT",
     "INBOX_LIMIT",
+    "KEPT",
     "LANDED",
     "LOST_MESSAGE",
     "REFUSED",
@@ -111,6 +114,7 @@ __all__ = [
     "WaitQuery",
     "WaitRow",
     "WorkerRow",
+    "is_kept_at",
     "recovery_delay_us",
 ]
 
@@ -219,6 +223,9 @@ class Store(Protocol):
         Any deploy may look at it then: its unfit list is emptied.
 
         For a run that went on, it is put into the inbox of its last round, which `Sent.uid` names (`NewRun.continues`).
+
+        Of a run that ends at the same time, it is in its inbox before that, and swept or kept (`RowChange.ended`); or
+        it is refused: `ended`. One that is kept is a `duplicate` when it is sent again.
 
         Raises `InboxFull` past 10,000 unread messages.
         """

@@ -1,18 +1,16 @@
 """Those outside: they start the runs of a schedule, answer what these wait for, cancel them, and let them go on.
 
-What always holds: whatever was acknowledged is sent once and never again. So a start, an answer or a cancel that the
-engine loses is missed by the run it was for, and seen at the end. One exception: an answer that its run had not heard
-when it failed went with that end. Retried, the run waits for it again, and who sees that answers once more.
+What always holds: whatever was acknowledged is sent once and never again, also when the run fails and is retried. So a
+start, an answer or a cancel that the engine loses is missed by the run it was for, and seen at the end.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable
 from typing import Any
 
 from outlast.app import Outlast
-from outlast.core.events import DecisionMade, Event, GateOpened, RunReopened, SignalReceived
 from outlast.core.waits.approval import User
 from outlast.core.waits.events import WaitKind
 from outlast.errors import (
@@ -36,22 +34,25 @@ OVER = (ApprovalInvalid, ApprovalResolved, RunEnded, RunNotFailed, RunNotFound, 
 """Too late, and for good; or not open yet, or not any more."""
 
 
-class Client:
-    """One process that works nothing. `app` is open in it; `find_events` gives what is on record of a run."""
+FAILED = "has failed. Should it be retried"
+"""What an approval's TimeoutError says when its run has failed before it judged it."""
 
-    def __init__(self, host: Host, app: Outlast, find_events: Callable[[str], Sequence[Event]]) -> None:
+
+class Client:
+    """One process that works nothing. `app` is open in it."""
+
+    def __init__(self, host: Host, app: Outlast) -> None:
         self._host = host
         self._rng = host.world.rng
         self._app = app
-        self._find_events = find_events
         self.acknowledged: set[str] = set()
         """Ids of runs whose start was."""
         self.cancelled: dict[str, int] = {}
         """By the uid of the handle, when a cancel was acknowledged of a run that was live, in the world's time."""
-        self._ahead: dict[tuple[str, str], int] = {}
+        self._ahead: set[tuple[str, str]] = set()
         """Ids of runs and names of what they wait for, or will: these answers are sent before anybody asks."""
-        self._answered: dict[tuple[str, str, str], int] = {}
-        """Waits, and how often the run had been reopened when somebody set out to answer."""
+        self._answered: set[tuple[str, str, str]] = set()
+        """Waits that somebody has set out to answer, and was not refused."""
         self._retried: set[str] = set()
 
     async def start(self, id: str, program: Program, delay_s: float, **options: Any) -> None:
@@ -70,13 +71,13 @@ class Client:
 
     async def send_ahead(self, id: str, kind: str, name: str, delay_s: float) -> None:
         """Answer what the run will ask, in whichever round: once, since who knows that it was told says it no more."""
-        self._ahead[id, name] = 0
+        self._ahead.add((id, name))
         run = None
         while run is None:
             await asyncio.sleep(delay_s)
             run = await self._until_told(lambda: self._app.get_run(id))
         if not await self._until_told(lambda: self._send_ahead(run, kind, name)):
-            self._ahead.pop((id, name), None)
+            self._ahead.discard((id, name))
 
     async def _send_ahead(self, run: Run[Any], kind: str, name: str) -> bool:
         if kind == "signal":
@@ -109,28 +110,29 @@ class Client:
                         self._host.loop.create_task(self._until_told(run.retry))
 
     def _is_to_answer(self, wait: WaitInfo) -> bool:
-        """Nobody has; or who has was not heard before the run failed, and it goes on now. Each wait of a schedule has a
-        name of its own."""
-        events = self._find_events(wait.run_uid)
-        reopenings = sum(isinstance(event, RunReopened) for event in events)
-        name, ahead = (wait.run_uid, wait.key, wait.since.isoformat()), (wait.run_id, wait.name)
-        before = self._answered.get(name, self._ahead.get(ahead))
-        if before is not None and (before == reopenings or _has_heard(events, wait)):
+        """Nobody has. Each wait of a schedule has a name of its own."""
+        if _name(wait) in self._answered or (wait.run_id, wait.name) in self._ahead:
             return False
-        self._answered[name] = reopenings
+        self._answered.add(_name(wait))
         return True
 
     async def _answer(self, wait: WaitInfo) -> None:
-        """Once; a key makes sure of it where the answer was lost."""
+        """Once; a key makes sure of it where the answer was lost. Who is refused has not answered: it may be asked anew
+        when the run, which had failed, goes on."""
         await asyncio.sleep(self._rng.choice([0.0, 0.0, 0.3, 2.0]))
         run = Run[Any](self._app._here, wait.run_uid, wait.run_id, wait.workflow, None)
+        if not await self._until_told(lambda: self._tell(run, wait)):
+            self._answered.discard(_name(wait))
+
+    async def _tell(self, run: Run[Any], wait: WaitInfo) -> bool:
         if wait.kind is WaitKind.SIGNAL:
-            await self._until_told(lambda: run.signal(wait.name, self._rng.randint(0, 9), key=wait.key))
+            await run.signal(wait.name, self._rng.randint(0, 9), key=wait.key)
         elif wait.kind is WaitKind.GATE:
-            await self._until_told(lambda: run.resume(wait.key))
+            await run.resume(wait.key)
         else:
             value = self._rng.random() < 0.5
-            await self._until_told(lambda: run.approve(wait.key, value, by=BOB, key=f"key of {wait.key}", timeout=5))
+            await run.approve(wait.key, value, by=BOB, key=f"key of {wait.key}", timeout=5)
+        return True
 
     async def _until_told(self, ask: Callable[[], Awaitable[Any]]) -> Any:
         """Ask until there is an answer. None: it is too late."""
@@ -139,12 +141,11 @@ class Client:
                 return await ask()
             except OVER:
                 return None
-            except (StoreError, TimeoutError):
+            except (StoreError, TimeoutError) as error:
+                if FAILED in str(error):
+                    return True  # it is on record, and nobody judges it before the run is retried
                 await asyncio.sleep(self._rng.uniform(0.05, 0.5))
 
 
-def _has_heard(events: Sequence[Event], wait: WaitInfo) -> bool:
-    if wait.kind is WaitKind.GATE:
-        return any(isinstance(event, GateOpened) and event.key == wait.key for event in events)
-    names = {wait.name, wait.key}
-    return any(isinstance(event, SignalReceived | DecisionMade) and event.name in names for event in events)
+def _name(wait: WaitInfo) -> tuple[str, str, str]:
+    return wait.run_uid, wait.key, wait.since.isoformat()

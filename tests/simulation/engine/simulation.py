@@ -149,7 +149,7 @@ class Simulation:
     def _open_client(self) -> None:
         self._outside = Host(self.world, "client")
         app = NEW.on_store(faulty(self.watch.store.again(), self.faults))
-        self.client = Client(self._outside, app, self.watch.find_events)
+        self.client = Client(self._outside, app)
 
         async def live() -> None:
             while True:

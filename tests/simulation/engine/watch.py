@@ -18,6 +18,8 @@ from outlast.core.events import (
     Event,
     GateOpened,
     RunReopened,
+    RunResumed,
+    RunStarted,
     SignalReceived,
     SignalTaken,
     StepFailed,
@@ -28,10 +30,9 @@ from outlast.core.events import (
     TimerFired,
     decode_events,
 )
-from outlast.core.verifying import flatten
 from outlast.stores.memory import MemoryStore
 from outlast.stores.memory.tables import Run
-from outlast.stores.store import CLIENT, Entry, Progress, WaitRow
+from outlast.stores.store import CLIENT, KEPT, STAYING, Entry, Progress, WaitRow, is_kept_at
 from tests.crash import checker
 from tests.crash.checker import Journal
 from tests.crash.ledger import Mark
@@ -49,6 +50,9 @@ CHECKS = {
 """What is looked at when an entry has events of these kinds: all of the journal, since it is short."""
 
 
+FROM_PEOPLE = (SignalReceived, DecisionMade, GateOpened, RunResumed)
+
+
 class Record:
     """What the watch knows of one run."""
 
@@ -57,6 +61,10 @@ class Record:
         self.journal: Journal = []
         self.owner: str | None = None
         self.seen: tuple[Any, ...] = ()
+        self.unread: dict[str, str] = {}
+        """What people sent and it has not read, by id: the kind."""
+        self.heard: set[str] = set()
+        """Ids of what it has."""
         self.started: set[tuple[str, int]] = set()
         self.lost: set[tuple[str, int]] = set()
 
@@ -137,6 +145,7 @@ class Watch:
         for entry in new:
             self._look_at_entry(uid, record, entry)
         record.owner = run.owner
+        self._look_at_mail(uid, run, record)
         journal = record.journal
         found: list[str] = []
         if new:
@@ -157,6 +166,21 @@ class Watch:
         if found:
             self._object(uid, "; ".join(found))
 
+    def _look_at_mail(self, uid: str, run: Run, record: Record) -> None:
+        """What people sent, and were told is stored, is unread, on record, or the next round's, until the run has ended
+        for good."""
+        messages = [*run.inbox.values(), *run.kept.values()]
+        there = {message.id: message.kind for message in messages if message.kind in KEPT}
+        gone = {id: kind for id, kind in record.unread.items() if id not in there and id not in record.heard}
+        record.unread = there
+        if gone and run.next is not None:
+            passed_on = _list_passed_on(self.store.runs[run.next])
+            gone = {id: kind for id, kind in gone.items() if id not in passed_on and kind not in STAYING}
+        elif not run.live and not is_kept_at(run.status, is_child=run.new.parent is not None):
+            return
+        if gone:
+            self._object(uid, f"10: {gone} was acknowledged, and is neither unread nor on record")
+
     def _list_children(self, uid: str) -> list[Run]:
         """Those that live: each will tell the run how it ended."""
         return [run for run in self.store.runs.values() if run.live and run.new.parent == uid]
@@ -176,7 +200,9 @@ class Watch:
             self._note_event(record, event)
 
     def _note_event(self, record: Record, event: Event) -> None:
-        if isinstance(event, StepStarted | AttemptStarted):
+        if isinstance(event, FROM_PEOPLE):
+            record.heard.add(event.message)
+        elif isinstance(event, StepStarted | AttemptStarted):
             if event.attempt:
                 record.started.add((event.key, event.attempt))
         elif isinstance(event, StepLost):
@@ -196,10 +222,6 @@ class Watch:
     def find_birth(self, uid: str) -> int:
         """When the run was there first, in the world's time."""
         return self._records[uid].born_us
-
-    def find_events(self, uid: str) -> Sequence[Event]:
-        """What is on record of the run."""
-        return flatten(self._records[uid].journal)
 
     def find_journal(self, uid: str) -> Sequence[tuple[Entry, list[Event]]]:
         """The run's, so far."""
@@ -250,6 +272,13 @@ class WatchedStore(MemoryStore):
         other._is_open = True
         assert isinstance(other, WatchedStore)
         return other
+
+
+def _list_passed_on(run: Run) -> set[str]:
+    """What a next round has from the one before: ids of what is unread, is in its first entry, or was heard before."""
+    started, *left = decode_events(run.journal[0].events)
+    assert isinstance(started, RunStarted)
+    return {*run.message_ids, *started.known, *(event.message for event in left if isinstance(event, FROM_PEOPLE))}
 
 
 async def _for_ever(dies: Callable[[], None]) -> None:

@@ -35,6 +35,7 @@ COMPARE_EVERY = 12
 WORKERS = st.integers(0, 2)
 DEPLOYS = st.sampled_from(["d0", "d1"])
 QUEUES = ("default", "gpu")
+MAIL = st.lists(st.sampled_from(["signal", "decision", "resume", "child", "cancel", "new"]), max_size=4)
 ENDS = (RunStatus.COMPLETED, RunStatus.FAILED, RunStatus.CANCELLED)
 
 
@@ -62,6 +63,8 @@ class StoreMachine(RuleBasedStateMachine):
         self.marks = 0
         self.steps = 0
         self.uids: list[str] = []
+        self.ended: list[str] = []
+        """Those that somebody meant to end, maybe too late."""
         self.workers: list[str] = []
         self.incarnations = 0
         self.deploys = ["d0"] * 3
@@ -164,7 +167,8 @@ class StoreMachine(RuleBasedStateMachine):
             effects["consumed"] = tuple(known.mail)
         if data.draw(st.booleans(), "sends"):
             to = data.draw(st.sampled_from([*self.uids, "nobody"]), "to")
-            effects["sends"] = (send_to(to, f"m{self.marks}", data.draw(st.sampled_from(["child", "cancel"]))),)
+            kind = data.draw(st.sampled_from(["child", "cancel", "signal", "revive"]))
+            effects["sends"] = (send_to(to, f"m{self.marks}", kind),)
         match data.draw(st.sampled_from(["", "task", "task", "stop", "wait", "answered", "child"]), "asks"):
             case "task":
                 key = data.draw(st.sampled_from(["a", "b"]))
@@ -202,12 +206,16 @@ class StoreMachine(RuleBasedStateMachine):
         self._landed(known.worker, Progress(known.uid, -1, effects=effects))
 
     @precondition(lambda self: self.known)
-    @rule(data=st.data(), status=st.sampled_from(ENDS))
-    def finish_or_fail(self, data: st.DataObject, status: RunStatus) -> None:
-        """A run ends; whoever ended it writes no more of it."""
+    @rule(data=st.data(), status=st.sampled_from([*ENDS, RunStatus.FAILED]), mail=MAIL, reads=st.booleans())
+    def finish_or_fail(self, data: st.DataObject, status: RunStatus, mail: list[str], reads: bool) -> None:
+        """A run ends, with mail that it has not read; whoever ended it writes no more of it."""
         known = data.draw(st.sampled_from(self.known), "who")
         self.known.remove(known)
-        self._write(known, Effects(row=RowChange(status=status, ended=True, error=b'"E"')), knows=True)
+        for number, kind in enumerate(mail):
+            self.pair.ask("send", known.uid, message(f"unread-{self.marks}-{number}", kind))
+        row = RowChange(status=status, ended=True, error=b'"E"')
+        self._write(known, Effects(row=row, consumed=tuple(known.mail) if reads else ()), knows=True)
+        self.ended.append(known.uid)
 
     def _write(self, known: Known, effects: Effects, knows: bool) -> None:
         """`knows`: the answer reached the writer; else it goes on as if nothing had been sent."""
@@ -227,12 +235,13 @@ class StoreMachine(RuleBasedStateMachine):
     @rule(data=st.data())
     def retry(self, data: st.DataObject) -> None:
         """Somebody from outside lets a failed run go on."""
-        uid = data.draw(st.sampled_from(self.uids), "run")
+        uid = data.draw(st.sampled_from(self.ended or self.uids), "run")
         entries = self.pair.ask("read_journal", uid)
         if entries:
             effects = Effects(unowned=RunStatus.FAILED, row=RowChange(status=RunStatus.QUEUED, reopened=True))
             last = entries[-1]
             self._landed(None, Progress(uid, last.seq + 1, self.pair.now, self._mark(), last.mark, b"[2]", effects))
+            self.pair.ask("read_inbox", uid, limit=100)
 
     # --- from outside -------------------------------------------------------------------------------------------------
 

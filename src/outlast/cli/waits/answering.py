@@ -20,7 +20,7 @@ from outlast.cli.output import ago, show_instant, table
 from outlast.cli.steering import on_run
 from outlast.cli.stopping import run_briefly
 from outlast.cli.store_choice import existing_store
-from outlast.core.durations import format_duration, parse_duration
+from outlast.core.durations import parse_duration
 from outlast.core.waits.approval import User
 from outlast.core.waits.events import WaitKind
 from outlast.run import Run, WaitInfo, WaitPage
@@ -78,15 +78,17 @@ def approve(
 ) -> ExitCode:
     """Decide the approval of RUN with this REASON, or key. Exit code 1: the decision does not count, and why."""
     output = settings.output()
-    given, by, within = _read_value(value), User(user, scopes), format_duration(parse_duration(timeout))
+    given, by = _read_value(value), User(user, scopes)
+    parse_duration(timeout)  # before anything is asked of the store
 
     async def decide(run: Run[Any]) -> datetime:
         try:
             return (await run.approve(reason, given, by=by, timeout=timeout, key=key)).at
-        except TimeoutError:
-            what, where = f"Recorded, but not judged within {within}", f"approval {reason!r} of run {run_id!r}"
+        except TimeoutError as error:
+            what, where = str(error).partition(":")[0], f"approval {reason!r} of run {run_id!r}"
             todo = (
-                "It will be, when a worker comes to it and the body asks so: outlast waits shows what is asked. "
+                "It will be, when a worker comes to it and the body asks so: outlast waits shows what is asked. A run "
+                "that has failed is to be retried first: outlast retry. "
                 "With --key the same command asks about the same attempt."
             )
             raise CommandError("NOT_JUDGED", what, where, todo, ExitCode.WAITING) from None

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from outlast.core.states import RunStatus
 from outlast.stores.memory.mail import Mail
 from outlast.stores.memory.tables import Run
-from outlast.stores.store import CLIENT, LANDED, REFUSED, STALE, Effects, Entry, Outcome, Verdict
+from outlast.stores.store import CLIENT, KEPT, LANDED, REFUSED, STALE, Effects, Entry, Outcome, Verdict
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -182,6 +182,7 @@ class Commits(Mail):
         run.live = True
         run.finished_at = None
         run.error = None
+        self._tables.bring_back(run)
         if run.owner is None:
             self._tables.wake(run, now)
 
@@ -194,6 +195,8 @@ class Commits(Mail):
         run.waits.clear()
         tables.stop_tasks(run)
         if self.sweeps_inbox(run):
+            if self.keeps_mail(run):
+                run.kept.update((no, message) for no, message in run.inbox.items() if message.kind in KEPT)
             tables.empty_inbox(run)
         tables.hints.tell()
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from outlast.stores.store import REOPENING
+from outlast.stores.store import REOPENING, is_kept_at
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -46,6 +46,10 @@ class Fences:
     def sweeps_inbox(self, run: Run) -> bool:  # noqa: ARG002 - a rule may look at the run it is for
         """The end of a run leaves no message behind whose sender would wait for ever [F20]."""
         return True
+
+    def keeps_mail(self, run: Run) -> bool:
+        """What people sent outlives an end that a retry can take back."""
+        return is_kept_at(run.status, is_child=run.new.parent is not None)
 
     def holds_task(self, task: Task | None, worker_id: str, attempt: int) -> bool:
         """An outcome counts only while its task is there, under this owner and attempt [F25, F26]."""

@@ -33,11 +33,11 @@ class Mail(Handle):
             if run is None:
                 return Sent("missing")
             to = run.uid
-            if not self.takes_message(run, message.kind):
-                return Sent("ended", to)
-            known = run.message_ids.get(message.id)
+            known = _find_known(run, message)
             if known is not None:
                 return Sent("duplicate", to, known)
+            if not self.takes_message(run, message.kind):
+                return Sent("ended", to)
             if len(run.inbox) >= INBOX_LIMIT:
                 raise InboxFull(run.new.id, len(run.inbox), INBOX_LIMIT)
             self._deliver(run, message)
@@ -78,8 +78,8 @@ class Mail(Handle):
         self._tables.empty_inbox(run)
 
     def _deliver(self, run: Run, message: NewMessage) -> None:
-        """Put the message into the inbox, unless one of its id is there."""
-        if message.id in run.message_ids:
+        """Put the message into the inbox, unless one of its id is there, or was when the run ended."""
+        if _find_known(run, message) is not None:
             return
         tables = self._tables
         now = tables.clock()
@@ -90,6 +90,7 @@ class Mail(Handle):
         tables.unread[run.uid] = run
         if REOPENING.get(message.kind) is run.status:
             run.live = True
+            tables.bring_back(run)
         if run.owner is None and run.live:
             tables.wake(run, now)
         else:
@@ -102,3 +103,11 @@ class Mail(Handle):
                 del run.message_ids[message.id]
         if not run.inbox:
             self._tables.unread.pop(run.uid, None)
+
+
+def _find_known(run: Run, message: NewMessage) -> int | None:
+    """The number of the message of this id that is in the inbox; or was, when the run ended."""
+    known = run.message_ids.get(message.id)
+    if known is None and run.kept:
+        known = next((no for no, kept in run.kept.items() if kept.id == message.id), None)
+    return known

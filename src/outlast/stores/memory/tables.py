@@ -87,6 +87,8 @@ class Run:
     inbox: dict[int, Message] = field(default_factory=dict)
     message_ids: dict[str, int] = field(default_factory=dict)
     """Numbers of the messages in the inbox, by their ids."""
+    kept: dict[int, Message] = field(default_factory=dict)
+    """Of a run that ended: what its inbox had, and is there again should it be live again."""
     tasks: dict[str, Task] = field(default_factory=dict)
     waits: dict[str, NewWait] = field(default_factory=dict)
     queue: str = field(init=False)
@@ -242,6 +244,14 @@ class Tables:
         run.inbox.clear()
         run.message_ids.clear()
         self.unread.pop(run.uid, None)
+
+    def bring_back(self, run: Run) -> None:
+        """It is live again: so is what was kept of its inbox."""
+        if run.kept:
+            run.inbox = dict(sorted({**run.kept, **run.inbox}.items()))
+            run.message_ids = {message.id: no for no, message in run.inbox.items()}
+            run.kept = {}
+            self.unread[run.uid] = run
 
     def drop_run(self, run: Run) -> None:
         """Forget the run and all that is its own."""

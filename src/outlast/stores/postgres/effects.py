@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from outlast.core.states import RunStatus
 from outlast.stores.delivery import Recipient
-from outlast.stores.postgres.mail import deliver, move_mail
+from outlast.stores.postgres.mail import bring_back, deliver, move_mail
 from outlast.stores.postgres.statements import columns, load_statements
 from outlast.stores.turns import count_turns
 
@@ -172,6 +172,7 @@ async def _change_rows(link: Link, worker: str | None, parts: Sequence[Progress]
     errors: list[Row] = []
     changes: list[Row] = []
     ended: list[str] = []
+    reopened: list[str] = []
     for part in parts:
         row = None if part.effects is None else part.effects.row
         if row is None:
@@ -186,10 +187,14 @@ async def _change_rows(link: Link, worker: str | None, parts: Sequence[Progress]
         changes.append((part.uid, alone, *summary, epoch, seen, wake_at))
         if row.ended:
             ended.append(part.uid)
+        elif row.reopened:
+            reopened.append(part.uid)
     if errors:
         await link.run(_runs["set_errors"], worker=worker, **columns("uid error epoch", errors))
     if changes:
         names = "uid alone status waiting_on recovered unfit reopened ended epoch seen next_at"
+        if reopened:
+            await bring_back(link, reopened)
         changed = await link.fetch(_runs["change_rows"], worker=worker, **columns(names, changes))
         if ended:
             dead = {uid for uid, live in changed if not live}

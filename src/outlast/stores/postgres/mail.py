@@ -10,7 +10,7 @@ from operator import attrgetter
 from typing import TYPE_CHECKING
 
 from outlast.errors import InboxFull, StoreRefused
-from outlast.stores.delivery import Recipient, plan_delivery, redirect
+from outlast.stores.delivery import Recipient, list_repeatable, plan_delivery, redirect
 from outlast.stores.postgres.errors import breaks_constraint
 from outlast.stores.postgres.statements import columns, load_statements
 from outlast.stores.store import INBOX_LIMIT, REOPENING, STAYING, Inbox, Message, Send, Sent
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from outlast.stores.postgres.link import Link, Record
     from outlast.stores.store import NewMessage
 
-__all__ = ["deliver", "follow", "move_mail", "read_inboxes", "send"]
+__all__ = ["bring_back", "deliver", "follow", "move_mail", "read_inboxes", "send"]
 
 _sql = load_statements("mail")
 _runs = load_statements("runs")
@@ -29,20 +29,15 @@ _runs = load_statements("runs")
 
 async def send(link: Link, to: str, message: NewMessage) -> Sent:
     """The store's `send`: one statement, unless the run or its inbox is such that a second look is needed."""
-    try:
-        row = await link.find(
-            _sql["send"],
-            uid=to,
-            id=message.id,
-            kind=message.kind,
-            payload=message.payload,
-            reopens=REOPENING.get(message.kind),
-            room=INBOX_LIMIT,
-        )
-    except StoreRefused as error:
-        if not breaks_constraint(error):  # the same message, sent a moment ago by somebody else
-            raise
-        row = None
+    row = None
+    if message.kind not in REOPENING:
+        try:
+            row = await link.find(
+                _sql["send"], uid=to, id=message.id, kind=message.kind, payload=message.payload, room=INBOX_LIMIT
+            )
+        except StoreRefused as error:
+            if not breaks_constraint(error):  # the same message, sent a moment ago by somebody else
+                raise
     if row is not None:
         return Sent("sent", to, row[0])
     [onward] = await follow(link, [Send(to, message)])
@@ -74,6 +69,11 @@ async def move_mail(link: Link, rounds: Sequence[tuple[str, str]]) -> None:
     await link.run(_sql["move_mail"], staying=sorted(STAYING), **columns("uid next", rounds))
 
 
+async def bring_back(link: Link, uids: Sequence[str]) -> None:
+    """These runs are live again, and so is what was kept of their inboxes."""
+    await link.run(_sql["bring_back"], uids=uids)
+
+
 async def deliver(
     link: Link, recipients: Mapping[str, Recipient], sends: Sequence[Send], *, is_full: bool = False
 ) -> list[Sent]:
@@ -85,11 +85,15 @@ async def deliver(
 
     pairs = [(each.to, each.message.id) for each in sends if each.to in recipients]
     known = await link.fetch(_sql["fetch_known"], **columns("uid id", pairs)) if pairs else []
+    if repeatable := list_repeatable(sends, recipients):
+        known = [*known, *await link.fetch(_sql["fetch_kept"], **columns("uid id", repeatable))]
     delivery = plan_delivery(
         sends, recipients, {(uid, message_id): no for uid, message_id, no in known}, refuse if is_full else None
     )
     if delivery.messages:
         await link.run(_sql["raise_mail"], **columns("uid count reopens", delivery.raised))
+        if reopened := [uid for uid, _, is_reopened in delivery.raised if is_reopened]:
+            await bring_back(link, reopened)
         await link.run(_sql["insert_messages"], **columns("uid no id kind payload", delivery.messages))
     return delivery.answers
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from outlast.errors import InboxFull
-from outlast.stores.delivery import Recipient, plan_delivery, redirect
+from outlast.stores.delivery import Recipient, list_repeatable, plan_delivery, redirect
 from outlast.stores.sqlite.statements import load_statements
 from outlast.stores.store import INBOX_LIMIT, STAYING, Inbox, Message, Send, Sent
 
@@ -48,6 +48,8 @@ def deliver(tx: Transaction, sends: Sequence[Send], *, limit: int | None = None)
     recipients = {uid: Recipient(bool(live), status, mail, name) for uid, live, status, mail, name, _ in found}
     pairs = [(each.to, each.message.id) for each in sends if each.to in recipients]
     rows = tx.fetch_rows(_sql["fetch_known"], pairs) if pairs else []
+    if repeatable := list_repeatable(sends, recipients):
+        rows = [*rows, *tx.fetch_rows(_sql["fetch_kept"], repeatable)]
     delivery = plan_delivery(
         sends,
         recipients,

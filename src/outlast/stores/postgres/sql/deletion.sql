@@ -24,6 +24,8 @@ with row as (
   delete from outlast.run_values where uid = any (:uids::text[])
 ), letter as (
   delete from outlast.inbox where run_uid = any (:uids::text[])
+), kept as (
+  delete from outlast.kept where run_uid = any (:uids::text[])
 ), door as (
   delete from outlast.waits where run_uid = any (:uids::text[])
 ), task as (

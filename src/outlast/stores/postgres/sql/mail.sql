@@ -1,11 +1,11 @@
 -- name: send
--- Put a message from outside into the inbox of a run that takes it: the row is locked and `mail` raised first, and its
--- new value is the message's number. No row: it is to be looked at closer. Locks: the run's row, then its inbox.
+-- Put a message from outside into the inbox of a live run: the row is locked and `mail` raised first, and its new value
+-- is the message's number. No row: it is to be looked at closer. Locks: the run's row, then its inbox.
 with raised as (
   update outlast.runs r set
-    mail = r.mail + 1, live = r.live or coalesce(r.status = :reopens::text, false), unfit = '{}',
+    mail = r.mail + 1, unfit = '{}',
     wake_at = case when r.owner is null then least(r.wake_at, outlast.now_us()) else r.wake_at end
-  where r.uid = :uid::text and (r.live or (r.status = :reopens::text and r.next is null))
+  where r.uid = :uid::text and r.live
     and not exists (select 1 from outlast.inbox i where i.run_uid = :uid::text and i.id = :id::text)
     and r.mail - coalesce(
       (select i.no - 1 from outlast.inbox i where i.run_uid = :uid::text order by i.no limit 1), r.mail
@@ -20,6 +20,19 @@ returning no;
 -- Which of these messages are in the inbox already.
 select i.run_uid, i.id, i.no
 from unnest(:uid::text[], :id::text[]) as b (uid, id) join outlast.inbox i on i.run_uid = b.uid and i.id = b.id;
+
+-- name: fetch_kept
+-- Which of these messages were unread when their run ended, and are kept.
+select k.run_uid, k.id, k.no
+from unnest(:uid::text[], :id::text[]) as b (uid, id) join outlast.kept k on k.run_uid = b.uid and k.id = b.id;
+
+-- name: bring_back
+-- Runs are live again: what was kept of their inboxes is there again, under its numbers. Their rows are locked.
+with back as (
+  delete from outlast.kept where run_uid = any (:uids::text[]) returning run_uid, no, id, kind, payload, sent_at
+)
+insert into outlast.inbox (run_uid, no, id, kind, payload, sent_at)
+select back.run_uid, back.no, back.id, back.kind, back.payload, back.sent_at from back;
 
 -- name: raise_mail
 -- Count messages, and make runs due that nobody owns, for any deploy to look at: once for each recipient, before its

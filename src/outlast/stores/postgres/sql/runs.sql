@@ -72,10 +72,17 @@ where v.uid = b.uid and (
 );
 
 -- name: sweep_ended
--- The end of runs: no message stays whose sender would wait for ever, and who runs a task is told. Answers whether there
--- are tasks that nobody runs. After the rows were locked, in another statement: so it sees all (PROTOCOL F20).
+-- The end of runs: no message stays whose sender would wait for ever, but that of an end which a retry can take back is
+-- kept, if it is one that people sent; and who runs a task is told. Answers whether there are tasks that nobody runs.
+-- After the rows were locked and changed, in another statement: so it sees all (PROTOCOL F20).
 with letters as (
-  delete from outlast.inbox where run_uid = any (:uids::text[])
+  delete from outlast.inbox where run_uid = any (:uids::text[]) returning run_uid, no, id, kind, payload, sent_at
+), kept as (
+  insert into outlast.kept (run_uid, no, id, kind, payload, sent_at)
+  select l.run_uid, l.no, l.id, l.kind, l.payload, l.sent_at
+  from letters l join outlast.runs r on r.uid = l.run_uid
+  where l.kind in ('signal', 'decision', 'resume')
+    and (r.status = 'failed' or (r.status = 'cancelled' and r.parent is not null))
 ), doors as (
   delete from outlast.waits where run_uid = any (:uids::text[])
 ), stopped as (
@@ -168,8 +175,16 @@ with fence as (
     live = false, owner = null, wake_at = null, finished_at = clock.now, updated_at = clock.now
   from ended cross join (select outlast.now_us() as now) clock
   where r.uid = ended.uid
+  returning r.uid, r.status, r.parent
 ), letters as (
   delete from outlast.inbox where run_uid = any (array(select ended.uid from ended))
+  returning run_uid, no, id, kind, payload, sent_at
+), kept as (
+  insert into outlast.kept (run_uid, no, id, kind, payload, sent_at)
+  select l.run_uid, l.no, l.id, l.kind, l.payload, l.sent_at
+  from letters l join changed r on r.uid = l.run_uid
+  where l.kind in ('signal', 'decision', 'resume')
+    and (r.status = 'failed' or (r.status = 'cancelled' and r.parent is not null))
 ), doors as (
   delete from outlast.waits where run_uid = any (array(select ended.uid from ended))
 )

@@ -12,6 +12,11 @@ from rows b join runs r on r.uid = b.uid;
 with rows (uid, id) as (values :rows)
 select i.run_uid, i.id, i.no from rows b join inbox i on i.run_uid = b.uid and i.id = b.id;
 
+-- name: fetch_kept
+-- Which of these messages were unread when their run ended, and are kept.
+with rows (uid, id) as (values :rows)
+select k.run_uid, k.id, k.no from rows b join kept k on k.run_uid = b.uid and k.id = b.id;
+
 -- name: raise_mail
 -- Count messages, and make runs due that nobody owns, for any deploy to look at: once for each recipient, before its
 -- messages are added.

@@ -65,7 +65,7 @@ async def test_an_end_keeps_its_error(store: Store, worker: str) -> None:
 
 # PROTOCOL F20
 async def test_an_end_leaves_no_message(store: Store, worker: str) -> None:
-    """Messages that came before the end and were not read go with it; who sends later is told."""
+    """Messages that came before a good end and were not read go with it; who sends later is told."""
     await own(store, worker, "r")
     await store.send("r", message("m1"))
     await store.send("r", message("m2"))

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 
 import pytest
 
 from outlast.core.states import RunStatus
-from outlast.stores.store import Progress, RowChange, Send, Store, Verdict
+from outlast.stores.store import KEPT, Message, Progress, RowChange, Send, Sent, Store, Verdict
 from outlast.testing.stores.clocks import MakeStore
 from outlast.testing.stores.writing import (
     claim,
@@ -15,6 +16,7 @@ from outlast.testing.stores.writing import (
     end,
     entry,
     ids_in_inbox,
+    inbox_of,
     is_due,
     land,
     mark_of,
@@ -24,6 +26,10 @@ from outlast.testing.stores.writing import (
     park,
     queue,
     row_of,
+    send_to,
+    start,
+    task,
+    wait,
 )
 
 LANDED, STALE, REFUSED = Verdict.LANDED, Verdict.STALE, Verdict.REFUSED
@@ -187,3 +193,204 @@ async def test_a_client_does_not_write_to_runs_that_are_owned_by_others(store: S
     with pytest.raises(ValueError, match="client"):
         await store.commit(None, [park("r")])
     assert len(await store.read_journal("r")) == 1
+
+
+# --- what people sent outlives an end that can be taken back ----------------------------------------------------------
+
+KINDS = ("signal", "child", "decision", "task", "lost", "resume", "cancel", "retry", "revive", "of a newer release")
+
+
+async def send_all(store: Store, uid: str, kinds: Sequence[str] = KINDS) -> list[Message]:
+    """One message of each kind, which is its id too; gives the run's inbox."""
+    for kind in kinds:
+        assert (await store.send(uid, message(kind, kind))).verdict == "sent"
+    return await inbox_of(store, uid)
+
+
+async def reopen(store: Store, uid: str, seq: int, status: RunStatus) -> list[Message]:
+    """Make an ended run live, as nobody's; gives its inbox."""
+    await land(store, None, entry(uid, seq, unowned=status, row=RowChange(status=QUEUED, reopened=True)))
+    return await inbox_of(store, uid)
+
+
+@pytest.mark.parametrize("has_more", [False, True], ids=["mail alone", "a task and a wait"])
+async def test_what_people_sent_is_there_again_when_a_failed_run_is(
+    store: Store, worker: str, *, has_more: bool
+) -> None:
+    """Signals, decisions and gates to open that a run had not read when it failed are in no inbox while it has ended,
+    and in its inbox again, as they were, once it is retried. What others are told by goes with the end."""
+    await own(store, worker, "r")
+    if has_more:
+        await land(store, worker, entry("r", 1, tasks=(task(),), waits_opened=(wait(),)))
+    sent = await send_all(store, "r")
+    await land(store, worker, end("r", 1 + has_more, FAILED))
+    assert await inbox_of(store, "r") == []
+    assert (await store.send("r", message("late"))).verdict == "ended"
+    found = await reopen(store, "r", 2 + has_more, FAILED)
+    assert found == [message for message in sent if message.kind in KEPT]
+    assert [message.kind for message in found] == ["signal", "decision", "resume"]
+    assert await store.list_waits() == []
+    assert (await store.send("r", message("later"))).no == len(KINDS) + 1
+    assert await ids_in_inbox(store, "r") == ["signal", "decision", "resume", "later"]
+
+
+@pytest.mark.parametrize("is_child", [False, True], ids=["root", "child"])
+@pytest.mark.parametrize(
+    "status",
+    [
+        RunStatus.COMPLETED,
+        FAILED,
+        RunStatus.CANCELLED,
+        RunStatus.COMPENSATED,
+        RunStatus.COMPENSATION_FAILED,
+    ],
+)
+async def test_only_an_end_that_can_be_taken_back_keeps_anything(
+    store: Store, worker: str, status: RunStatus, *, is_child: bool
+) -> None:
+    """Those are a failure, and the cancel of a child, which a retry of its parent revives. Else the inbox is swept."""
+    await land(store, worker, start("r", claimed=True, parent="p" if is_child else None))
+    sent = await send_all(store, "r", ("signal", "child"))
+    await land(store, worker, end("r", status=status))
+    keeps = status is FAILED or (status is RunStatus.CANCELLED and is_child)
+    assert await reopen(store, "r", 2, status) == (sent[:1] if keeps else [])
+
+
+@pytest.mark.parametrize("is_effect", [False, True], ids=["from outside", "as an effect"])
+@pytest.mark.parametrize(("kind", "status"), [("retry", FAILED), ("revive", RunStatus.CANCELLED)])
+async def test_a_message_that_reopens_a_run_brings_back_what_it_kept(
+    store: Store, worker: str, other: str, kind: str, status: RunStatus, *, is_effect: bool
+) -> None:
+    """It stands behind that: its number is the last."""
+    await own(store, worker, "p")
+    await land(store, worker, start("c", claimed=True, parent="p"))
+    await send_all(store, "c", ("signal", "decision"))
+    await land(store, worker, end("c", status=status))
+    if is_effect:
+        await land(store, worker, entry("p", 1, sends=(Send("c", message("again", kind)),)))
+    else:
+        assert await store.send("c", message("again", kind)) == Sent("sent", "c", 3)
+    assert [(found.no, found.id) for found in await inbox_of(store, "c")] == [
+        (1, "signal"),
+        (2, "decision"),
+        (3, "again"),
+    ]
+    assert await claim(store, other) == ["c"]
+    await land(store, other, entry("c", 2, consumed=(3,), row=RowChange(status=RunStatus.RUNNING, reopened=True)))
+    assert await ids_in_inbox(store, "c") == ["signal", "decision"]
+
+
+async def test_what_is_kept_is_known_when_it_is_sent_again(store: Store, worker: str) -> None:
+    """Whoever lost the answer is told the same: it is stored. What is not, is refused; nothing of it wakes the run."""
+    await own(store, worker, "r", "a")
+    await send_all(store, "r", ("signal", "cancel", "decision"))
+    await land(store, worker, end("r", status=FAILED))
+    before = await row_of(store, "r")
+    assert await store.send("r", message("decision", "decision")) == Sent("duplicate", "r", 3)
+    assert (await store.send("r", message("cancel", "cancel"))).verdict == "ended"
+    assert (await store.send("r", message("other"))).verdict == "ended"
+    await land(store, worker, entry("a", 1, sends=(send_to("r", "signal"), send_to("r", "another"))))
+    assert await row_of(store, "r") == before
+    await reopen(store, "r", 2, FAILED)
+    assert await ids_in_inbox(store, "r") == ["signal", "decision"]
+    assert await store.send("r", message("decision", "decision")) == Sent("duplicate", "r", 3)
+
+
+async def test_what_was_read_before_a_failure_is_not_there_again(store: Store, worker: str) -> None:
+    """It is in the journal; and what the last entry consumed is, too."""
+    await own(store, worker, "r")
+    for n in range(1, 5):
+        await store.send("r", message(f"m{n}"))
+    await land(store, worker, entry("r", 1, consumed=(1,)))
+    await land(store, worker, end("r", 2, FAILED, consumed=(3,)))
+    await reopen(store, "r", 3, FAILED)
+    assert await ids_in_inbox(store, "r") == ["m2", "m4"]
+
+
+async def test_a_run_that_fails_again_keeps_all_of_it(store: Store, worker: str) -> None:
+    """However often it fails, unread mail stays, in the order in which it came."""
+    await own(store, worker, "r")
+    for n in range(3):
+        await store.send("r", message(f"m{n}"))
+        await land(store, worker, end("r", 1 + 2 * n, FAILED))
+        await reopen(store, "r", 2 + 2 * n, FAILED)
+        assert await ids_in_inbox(store, "r") == [f"m{before}" for before in range(n + 1)]
+        assert await claim(store, worker) == ["r"]
+
+
+async def test_runs_that_fail_in_company_each_keep_their_own(store: Store, worker: str) -> None:
+    """In one commit with others that complete, and with what is sent to them in it."""
+    await own(store, worker, "done", "failed", "bare", "sent", "sender")
+    for uid in ("done", "failed", "sent"):
+        await send_all(store, uid, ("signal",))
+    await land(
+        store, worker,
+        entry("sender", 1, sends=(send_to("sent", "at the last moment"), send_to("done", "at the last moment"))),
+        end("done"), end("failed", status=FAILED), end("bare", status=FAILED), end("sent", status=FAILED),
+    )  # fmt: skip
+    assert [message.id for message in await reopen(store, "failed", 2, FAILED)] == ["signal"]
+    assert await reopen(store, "bare", 2, FAILED) == []
+    assert [message.id for message in await reopen(store, "sent", 2, FAILED)] == ["signal", "at the last moment"]
+    assert await reopen(store, "done", 2, RunStatus.COMPLETED) == []
+
+
+async def test_senders_that_cross_a_failure_are_answered_truly(
+    store: Store, worker: str, make_store: MakeStore
+) -> None:
+    """Of those who race it, what was "sent" is there once the run is retried, under its number; what was "ended" is
+    not. Nothing is acknowledged and gone."""
+    elsewhere = await make_store()
+    for round in range(5):
+        uid = f"r{round}"
+        await own(store, worker, uid)
+        crossing = [elsewhere.send(uid, message(f"m{n}")) for n in range(10)]
+        first, _, last = await asyncio.gather(
+            asyncio.gather(*crossing[:5]), land(store, worker, end(uid, status=FAILED)), asyncio.gather(*crossing[5:])
+        )
+        answers = dict(enumerate([*first, *last]))
+        assert {answer.verdict for answer in answers.values()} <= {"sent", "ended"}
+        found = await reopen(store, uid, 2, FAILED)
+        taken = sorted((answer.no, f"m{n}") for n, answer in answers.items() if answer.verdict == "sent")
+        assert [(message.no, message.id) for message in found] == taken
+
+
+async def test_senders_that_cross_a_retry_are_answered_truly(store: Store, worker: str, make_store: MakeStore) -> None:
+    """What is sent as a failed run becomes live again is behind what was kept, or refused."""
+    elsewhere = await make_store()
+    for round in range(5):
+        uid = f"r{round}"
+        await own(store, worker, uid)
+        await store.send(uid, message("first"))
+        await land(store, worker, end(uid, status=FAILED))
+        crossing = [elsewhere.send(uid, message(f"m{n}")) for n in range(6)]
+        answers, _ = await asyncio.gather(asyncio.gather(*crossing), land(store, None, retry(uid, 2)))
+        taken = sorted((answer.no, f"m{n}") for n, answer in enumerate(answers) if answer.verdict == "sent")
+        assert [(message.no, message.id) for message in await inbox_of(store, uid)] == [(1, "first"), *taken]
+        assert await is_due(store, uid)
+
+
+@pytest.mark.parametrize("way", ["delete", "prune"])
+async def test_what_was_kept_goes_with_its_run(store: Store, worker: str, way: str) -> None:
+    """A run that is deleted leaves nothing behind, not for one that should get its uid either."""
+    await own(store, worker, "r")
+    await send_all(store, "r", ("signal",))
+    await land(store, worker, end("r", status=FAILED))
+    if way == "delete":
+        assert await store.delete_run("r")
+    else:
+        assert await store.prune([FAILED], await store.now() + 1) == 1
+    assert (await store.send("r", message("signal"))).verdict == "missing"
+    await own(store, worker, "r")
+    await land(store, worker, end("r", mark=7, status=FAILED))
+    await land(store, None, entry("r", 2, prev=7, unowned=FAILED, row=RowChange(status=QUEUED, reopened=True)))
+    assert await inbox_of(store, "r") == []
+
+
+async def test_a_run_that_gives_its_id_up_keeps_its_mail_for_itself(store: Store, worker: str) -> None:
+    """Who starts in the place of a failed run gets nothing of what was sent to that."""
+    await own(store, worker, "old")
+    await send_all(store, "old", ("signal",))
+    await land(store, worker, end("old", status=FAILED))
+    await land(store, None, start("new", id="id of old", replaces="old"))
+    assert await inbox_of(store, "new") == []
+    assert [message.id for message in await reopen(store, "old", 2, FAILED)] == ["signal"]
