@@ -355,6 +355,16 @@ async def asking(ctx: Context) -> list[object]:
 
 
 @flows.workflow
+async def stumbling(ctx: Context, times: int) -> list[int]:
+    """Fails behind its first signal, until its leg is mended; then it takes the others."""
+    found = [await ctx.wait_for("paid", int)]
+    await fragile("leg")
+    while len(found) < times:
+        found.append(await ctx.wait_for("paid", int))
+    return found
+
+
+@flows.workflow
 async def poisoned(ctx: Context) -> str:
     """Kills whoever works it, by a step."""
     return await poison("p")

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import signal
 from collections.abc import Callable
 
 import pytest
 
-from outlast import Decided, RunEnded
+from outlast import Decided, RunEnded, RunNotFailed
 from outlast.app import Outlast
 from tests.crash.people import DECISIONS, answer, decide
 from tests.crash.world import Proc, World, until
@@ -87,6 +88,71 @@ async def test_killed_while_people_answer(world: World, point: str) -> None:
 async def test_killed_on_postgres_while_people_answer(world: World, point: str) -> None:
     """The same where the store is a server."""
     await test_killed_while_people_answer(world, point)
+
+
+# --- signals while runs fail ------------------------------------------------------------------------------------------
+
+STUMBLING = [f"s{number}" for number in range(8)]
+SIGNALS = 20
+STUMBLES = {("in-transaction", 6), ("committed-and-not-told", 9)}
+"""What is tried each time."""
+
+
+async def _send_in_order(world: World, app: Outlast, id: str) -> None:
+    """Each once: a signal that was acknowledged is never sent again; one that was refused, when the run is retried."""
+    run = await app.get_run(id)
+    for number in range(SIGNALS):
+        while True:
+            try:
+                await run.signal("paid", number, key=f"evt_{number}")
+                break
+            except RunEnded:
+                await until((world.folder / "mended-leg").exists, "the leg to be mended")
+                await asyncio.sleep(0.01)
+
+
+async def _retry_all(world: World, app: Outlast) -> None:
+    """When all have failed; and whenever one fails again, since the step was lost with its worker."""
+    async with asyncio.timeout(90):
+        while {row.status for row in (await world.rows(app)).values()} != {"failed"}:
+            await asyncio.sleep(0.01)
+        (world.folder / "mended-leg").touch()
+        while failed := [id for id, row in (await world.rows(app)).items() if row.status != "completed"]:
+            for id in failed:
+                with contextlib.suppress(RunNotFailed):
+                    await (await app.get_run(id)).retry()
+            await asyncio.sleep(0.02)
+
+
+@pytest.mark.parametrize("backend", ["sqlite", "postgres"])
+@pytest.mark.parametrize(
+    ("name", "count"),
+    [
+        pytest.param(name, count, marks=() if (name, count) in STUMBLES else pytest.mark.soak)
+        for name in ("before-commit", "in-transaction", "committed-and-not-told", "mail-read")
+        for count in (1, 3, 6, 9, 14)
+    ],
+)
+async def test_killed_as_runs_fail_while_they_are_sent_signals(world: World, name: str, count: int) -> None:
+    """Whatever was acknowledged before a run failed, and be it in the instant that it did, the run has when it is
+    retried: each once, and in the order in which they were sent. The others were refused."""
+    async with world.client() as app:
+        for id in STUMBLING:
+            await world.start(app, "stumbling", SIGNALS, id=id)
+        victim = world.spawn(point=f"{name}:{count}")
+        sending = [asyncio.create_task(_send_in_order(world, app, id)) for id in STUMBLING]
+        retrying = asyncio.create_task(_retry_all(world, app))
+        if await _dies(victim, retrying):
+            world.clock.add(60)
+        heir = await world.spawn_ready(lease=AGES)
+        await asyncio.gather(retrying, *sending)
+        await world.all_ended(app)
+        for id in STUMBLING:
+            assert await (await app.get_run(id)).result(timeout=5) == list(range(SIGNALS)), id
+        await world.check(app)
+        await heir.killed()
+        if victim.status is None:
+            await victim.killed()
 
 
 @pytest.mark.soak

@@ -64,7 +64,7 @@ class Record:
         self.unread: dict[str, str] = {}
         """What people sent and it has not read, by id: the kind."""
         self.heard: set[str] = set()
-        """Ids of what it has."""
+        """Ids of what it has, or a round before it had."""
         self.started: set[tuple[str, int]] = set()
         self.lost: set[tuple[str, int]] = set()
 
@@ -202,6 +202,8 @@ class Watch:
     def _note_event(self, record: Record, event: Event) -> None:
         if isinstance(event, FROM_PEOPLE):
             record.heard.add(event.message)
+        elif isinstance(event, RunStarted):
+            record.heard.update(event.known)
         elif isinstance(event, StepStarted | AttemptStarted):
             if event.attempt:
                 record.started.add((event.key, event.attempt))

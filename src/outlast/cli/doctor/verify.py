@@ -29,7 +29,7 @@ TODO = (
     "Nothing outlast does may lead to this. Keep a copy of the store as it is, and report it with the run's journal:"
     " outlast export {run}. See docs/operations.md."
 )
-_PARTS = ("run_values", "journal", "inbox", "tasks", "waits")
+_PARTS = ("run_values", "journal", "inbox", "kept", "tasks", "waits")
 _ORPHANS = "\nunion all\n".join(
     f"select '{table}', {uid}, count(*) from outlast.{table} p"  # noqa: S608 - names of ours
     f" where not exists (select 1 from outlast.runs r where r.uid = p.{uid})"
