@@ -9,11 +9,12 @@ from typing import Any
 import pytest
 
 from outlast import ApprovalResolved, Context, Outlast, Run, RunEnded, User
-from outlast.core.events import CancelRequested, DecisionMade, GateOpened, SignalReceived
+from outlast.core.events import CancelRequested, DecisionMade, GateOpened, RunResumed, SignalReceived
 from outlast.core.keys import child_uid
+from outlast.engine.messages.waits import RESUME_MESSAGE
 from outlast.stores.store import Progress
 from tests.homes import everywhere
-from tests.waits.place import Decision, Place, journal_of, until, waits_on
+from tests.waits.place import Decision, Place, journal_of, parked, same_as_row, until, waits_on
 
 BOB, EVE = User("bob"), User("eve")
 YES = {"ok": True}
@@ -215,6 +216,30 @@ async def test_an_opened_gate_stays_open_through_a_failure(place: Place, leg: Le
             assert await events_of(asks, run, GateOpened) == []
             leg.is_mended = True
             await run.retry()
+            assert await run.result(timeout=10) == "looked"
+
+
+async def test_a_call_to_lift_a_suspension_that_was_over_lifts_nothing_later(memory_place: Place, leg: Leg) -> None:
+    """It was unread when the run failed, and is noted when that is retried; a gate that it comes to then stays shut."""
+    asks, works = declare(memory_place.make_app(), leg), declare(memory_place.make_app(), leg)
+    async with asks:
+        run = await asks.start("goes beside a gate")
+        await run.signal("go")
+
+        async def send() -> None:
+            await asks._here("a test").send(run.uid, RESUME_MESSAGE, b"{}")
+
+        Crossing(works, is_end(run.uid), send)
+        async with works.worker():
+            await has_failed(run)
+            assert await events_of(asks, run, RunResumed) == []
+            leg.is_mended = True
+            await run.retry()
+            await asks_for(run, "look")
+            await parked(asks, run)
+            assert len(await events_of(asks, run, RunResumed)) == 1
+            await same_as_row(asks, run)
+            await run.resume("look")
             assert await run.result(timeout=10) == "looked"
 
 

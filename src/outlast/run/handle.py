@@ -231,8 +231,8 @@ class Run(Generic[R]):
 
         Raises ApprovalForbidden, ApprovalInvalid, or ApprovalResolved, which says how it was settled, and by whom, or
         that the run has ended; then the attempt is on record, and the approval as open as it was. TimeoutError: it is
-        recorded and not judged yet, since no worker has come to it, or the body has not come to ask. With a `key`, the
-        same call again asks about the same attempt.
+        recorded and not judged yet, since no worker has come to it, or the body has not come to ask, or the run has
+        failed and judges it when it is retried. With a `key`, the same call again asks about the same attempt.
         """
         check_name("reason", reason)
         if not isinstance(by, User):  # pyright: ignore[reportUnnecessaryIsInstance]
