@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
+from typing import Any
 
 import pytest
 
@@ -57,6 +58,35 @@ async def parent(ctx: Context) -> str:
     return await child()
 
 
+holding = asyncio.Event()
+undone: list[str] = []
+
+
+@flows.step
+async def hold() -> str:
+    await holding.wait()
+    return "held"
+
+
+@hold.compensation
+async def let_go(held: str) -> None:
+    undone.append(held)
+
+
+@flows.step
+async def look() -> None:
+    pass
+
+
+@flows.workflow
+async def gives_up_what_it_holds(ctx: Context) -> None:
+    task = asyncio.create_task(hold())
+    await look()
+    task.cancel()
+    await ctx.call("later:newer", {"tag": "a"}, returns=str)
+    raise ValueError("enough")
+
+
 @later.step
 async def newer(tag: str) -> str:
     return f"{tag}!"
@@ -76,7 +106,7 @@ def app_with(store: MemoryStore, *modules: Module) -> Outlast:
     return app.on_store(store.again())
 
 
-async def until(run: Run[str], waits_on: str) -> None:
+async def until(run: Run[Any], waits_on: str) -> None:
     async with asyncio.timeout(10):
         while waits_on not in (await run.status()).waiting_on:
             await asyncio.sleep(0.01)
@@ -109,6 +139,26 @@ async def test_a_body_that_ends_although_it_called_what_is_not_known_here_is_not
         await until(run, "FUNCTION_NOT_FOUND later:newer")
     async with newest.worker():
         assert await (await newest.get_run(run.id)).result(timeout=10) == "done"
+
+
+# SPEC X8
+async def test_what_succeeded_while_set_aside_is_undone_although_the_body_had_given_it_up():
+    """Its success is on record as that of a step somebody waits for. Found by the simulation, 20261208/18576r."""
+    store = MemoryStore()
+    older, newest = app_with(store, flows), app_with(store, flows, later)
+    async with older.worker():
+        run = await older.start(gives_up_what_it_holds)
+        await until(run, "FUNCTION_NOT_FOUND later:newer")
+        holding.set()
+        async with asyncio.timeout(10):
+            while not any(attempt.result == "held" for attempt in await run.history()):
+                await asyncio.sleep(0.01)
+    async with newest.worker():
+        run = await newest.get_run(run.id)
+        with pytest.raises(RunFailed, match="enough"):
+            await run.result(timeout=10)
+        assert (await run.status()).status == "compensated"
+    assert undone == ["held"]
 
 
 # SPEC L9

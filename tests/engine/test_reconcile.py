@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 
 from outlast import Context, Outlast
 from outlast.engine.sweeper import RECONCILE_EVERY, Sweeper
 from outlast.stores.memory import MemoryStore
-from outlast.stores.store import ClaimedRun, Claiming, OwnedRun, RowChange
+from outlast.stores.store import ClaimedRun, Claiming, Outcome, OwnedRun, Progress, RowChange
 
 
 class ParkingStore(MemoryStore):
@@ -66,6 +67,72 @@ class SlowStore(MemoryStore):
             self.claimed.set()
             await self.arrives.wait()
         return claims
+
+
+class QuickClaimStore(MemoryStore):
+    """A store that answers to an adoption when the claim that came before it is heard of, and the run has moved."""
+
+    def __init__(self) -> None:
+        super().__init__("memory://")
+        self.claimed, self.arrives, self.adopted, self.is_told = (asyncio.Event() for _ in range(4))
+
+    async def claim(self, claiming: Claiming) -> list[ClaimedRun]:
+        """They are the worker's, and it does not know."""
+        claims = await super().claim(claiming)
+        if claims:
+            self.claimed.set()
+            await self.arrives.wait()
+        return claims
+
+    async def adopt(self, worker_id: str, uid: str, epoch: int) -> ClaimedRun | None:
+        """It has happened, and the worker does not know."""
+        claim = await super().adopt(worker_id, uid, epoch)
+        self.adopted.set()
+        await self.is_told.wait()
+        return claim
+
+    async def commit(self, worker_id: str | None, batch: Sequence[Progress]) -> list[Outcome]:
+        """A step's start is long under way: the answer to the adoption comes first."""
+        if self.adopted.is_set() and not self.is_told.is_set():
+            self.is_told.set()
+            await asyncio.sleep(0.05)
+        return await super().commit(worker_id, batch)
+
+
+async def test_a_run_that_is_adopted_while_its_claim_is_heard_of_is_not_loaded_beside_itself() -> None:
+    """The second load would read a journal of before the first one's entry, and give the run up for what it waited for
+    then: nobody would ever wake it. Found by seed 20261207/5080r of the simulation."""
+    app = Outlast("memory://", dev=False)
+    store = app._store = QuickClaimStore()
+    begun: list[int] = []
+
+    @app.step(name="act")
+    async def act() -> int:
+        begun.append(1)
+        return len(begun)
+
+    @app.workflow(name="acting")
+    async def acting(ctx: Context) -> int:
+        return await act() + await act()
+
+    async with app:
+        run = await app.start(acting)
+        async with app.worker() as worker:
+            home = worker.home
+            assert home is not None
+            await store.claimed.wait()
+            adopting = asyncio.create_task(home.reconcile(await store.list_owned(worker.id), worker.id))
+            await store.adopted.wait()
+            store.arrives.set()
+            hot = None
+            async with asyncio.timeout(10):
+                while (hot := home.find(run.uid)) is None:
+                    await asyncio.sleep(0)
+            await adopting
+            assert home.find(run.uid) is hot
+            assert hot.epoch == 2
+            assert await run.result(timeout=10) == 3
+    assert begun == [1, 1]
 
 
 async def test_a_claim_that_is_answered_when_the_run_was_adopted_and_given_up_since_gives_nothing() -> None:

@@ -259,4 +259,18 @@ MUTANTS: tuple[Mutant, ...] = (
         "        if False:  # given up while",
         "tests/core/test_machine.py",
     ),
+    _of(
+        "once: a run that is adopted while its claim is heard of is loaded beside itself",
+        "engine/hotruns.py",
+        "            if known.epoch == adopted:",
+        "            if False:",
+        "tests/engine/test_reconcile.py",
+    ),
+    _of(
+        "once: what succeeded while a run was set aside is not undone, since its body gave it up",
+        "core/machine.py",
+        "            self._take_settled(event)  # recorded",
+        "            pass  # recorded",
+        "tests/engine/test_older_deploy.py",
+    ),
 )

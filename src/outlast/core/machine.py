@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import traceback
 from collections.abc import Callable, Coroutine
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeGuard
 
 import msgspec
 
@@ -174,7 +174,8 @@ class Machine(Requests):
     def _take_outcome(self, event: StepSucceeded | StepFailed, outcome: msgspec.Raw | ErrorRecord) -> None:
         pending = self.pending.pop(event.key, None)
         if pending is None and event.key in self._given_up:
-            return  # recorded while the run was set aside, before anybody knew that the body gives the step up
+            self._take_settled(event)  # recorded while the run was set aside: nobody knew that the body gives it up
+            return
         if pending is None:
             asked = f"another step; it waits for {', '.join(sorted(self.pending)) or 'no step'}"
             raise self.left_journal(f"an outcome of step {event.key!r}", asked)
@@ -189,9 +190,9 @@ class Machine(Requests):
         elif not pending.future.done():
             pending.future.set_result(outcome)
 
-    def _take_settled(self, event: StepSettled) -> None:
+    def _take_settled(self, event: StepSettled | StepSucceeded | StepFailed) -> None:
         call = self._given_up.pop(event.key, None)
-        if call is not None and call.undo and event.error is None and (event.undoable or call.kind != "child"):
+        if call is not None and call.undo and _has_succeeded(event) and (event.undoable or call.kind != "child"):
             self.undoables.add(event.key, call, event.value)
         if self._unwinding is None and event.key in self._closing:  # given up while a cancel waited for its end
             del self._closing[event.key]
@@ -348,6 +349,10 @@ class Machine(Requests):
         """The error that shows both sides, and where."""
         at = "at its beginning" if self._stimulus is None else f"after {describe(self._stimulus)}"
         return NonDeterminism(self.started.id, at, recorded, asked)
+
+
+def _has_succeeded(event: StepSettled | StepSucceeded | StepFailed) -> TypeGuard[StepSettled | StepSucceeded]:
+    return isinstance(event, StepSucceeded) or (isinstance(event, StepSettled) and event.error is None)
 
 
 def describe(event: Event | Reopening) -> str:

@@ -95,8 +95,7 @@ class HotRuns:
         self.holds_lease: Callable[[], bool] = lambda: True
         """Whether this worker still holds its lease: asked just before user code is entered."""
         self.lose_lease: Callable[[], None] = lambda: None
-        """The lease was found to have run out: what was on record and did not happen for that must be given up, even if
-        the store would still renew it. Else nobody would ever do it."""
+        """The lease ran out: what was on record and did not happen for that must be given up, or nobody does it."""
         self._runs: dict[str, HotRun] = {}
         self._at_rest = 0
         """How many of them have nothing to do."""
@@ -104,7 +103,7 @@ class HotRuns:
         """Runs being started here, or released: the store may say they are ours while the table does not know them."""
         self._asking = 0
         self._given_up: dict[str, int] = {}
-        """Epochs of runs that left while an answer that may give them was under way: it may be older than they are."""
+        """Epochs of runs that left while an answer that may give them was under way."""
         self._parking = 0
         self._parked = asyncio.Event()
         self._is_leaving = False
@@ -150,8 +149,8 @@ class HotRuns:
 
     # --- claims and loads ---------------------------------------------------------------------------------------------
 
-    def claimed(self, claim: ClaimedRun, worker_id: str) -> None:
-        """This incarnation of the worker was given a run: load it.
+    def claimed(self, claim: ClaimedRun, worker_id: str, *, adopted: int = -1) -> None:
+        """This incarnation of the worker was given a run: load it. `adopted` is the epoch in which it was ours before.
 
         If it lost its lease before it heard of that, the run is not ours: working it would put a second writer beside
         whoever takes it over."""
@@ -161,8 +160,10 @@ class HotRuns:
         if claim.epoch <= self._given_up.get(claim.uid, -1):
             return  # it was adopted meanwhile, and given up again: this answer is of an ownership that is over
         if known is not None:
+            if known.epoch == adopted:  # ours all along; a second load would miss what this one is writing
+                known.epoch = claim.epoch
             if known.epoch >= claim.epoch:
-                return  # reconcile was quicker
+                return  # reconcile was quicker, or the claim
             self.abandon(known)
         if claim.recoveries >= SUSPECT_FROM and self.has_suspect():
             self.loader.put_back(claim, self.clock.now_us() + PARK_AFTER_US)
@@ -201,7 +202,7 @@ class HotRuns:
                 with self.asking():
                     claim = await self.store.adopt(worker_id, mine.uid, mine.epoch)
                     if claim is not None:
-                        self.claimed(claim, worker_id)
+                        self.claimed(claim, worker_id, adopted=mine.epoch)
 
     # --- what a run tells ---------------------------------------------------------------------------------------------
 
@@ -395,6 +396,5 @@ class HotRuns:
     async def read_mail(self, uids: Iterable[str]) -> None:
         """Unread messages of hot runs become events of theirs."""
         for uid in uids:
-            run = self._runs.get(uid)
-            if run is not None:
+            if (run := self._runs.get(uid)) is not None:
                 await mail.read_mail(run)

@@ -118,7 +118,7 @@ class Loader:
             with self._home.asking():
                 claim = await self._home.store.adopt(self._worker_id, uid, row.epoch)
                 if claim is not None:
-                    self._home.claimed(claim, self._worker_id)
+                    self._home.claimed(claim, self._worker_id, adopted=row.epoch)
         except StoreError:
             return  # reconcile finds it
 
