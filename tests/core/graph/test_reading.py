@@ -19,11 +19,11 @@ TINY = '{"name": "g", "nodes": {"a": {"function": "a"}}}'
 
 
 def refusal(raw: Any, *, yaml: bool = False) -> str:
-    """What is told of it; within a few seconds."""
-    began = time.perf_counter()
+    """What is told of it; for a few seconds of this thread's CPU, however busy the machine is."""
+    began = time.thread_time()
     with pytest.raises(InvalidDefinition) as caught:
         compile_graph(read_text(raw, yaml=yaml, where="g.json") if isinstance(raw, str | bytes) else read_data(raw))
-    assert time.perf_counter() - began < 8
+    assert time.thread_time() - began < 8
     return str(caught.value)
 
 
