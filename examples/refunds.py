@@ -29,7 +29,7 @@ def pay_back(customer: str, cents: int) -> str:
 
 @app.step
 def tell(customer: str, payment: str) -> str:
-    return f"dear {customer}, your money is on its way: {payment[:8]}"
+    return f"dear {customer}, your money is on its way: {payment}"
 
 
 def settle(ctx: Context, customer: str) -> str:

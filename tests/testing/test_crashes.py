@@ -34,6 +34,14 @@ def make_app() -> Outlast:
         await charge(1)
         raise ValueError("as it is meant to")
 
+    @app.step(name="pays")
+    async def pays() -> str:
+        return current_step().invocation_id
+
+    @app.workflow(name="pays twice")
+    async def pays_twice(ctx: Context) -> list[str]:
+        return [await pays(), await pays()]
+
     @app.step(name="forgetful")
     async def forgetful() -> int:
         return next(counter)
@@ -64,6 +72,12 @@ async def test_a_failure_is_an_outcome() -> None:
     explored = await explore_crashes("fails", app=make_app())
     assert explored.outcome == "failed: ValueError('as it is meant to')"
     assert explored.stops == 2 * explored.commits
+
+
+async def test_an_outcome_says_whose_its_invocation_ids_are() -> None:
+    """Each world has its own, so a result with some in it is the same when they are of the same steps."""
+    explored = await explore_crashes("pays twice", app=make_app())
+    assert explored.outcome == "completed: ['<invocation id of pays>', '<invocation id of pays#1>']"
 
 
 async def test_what_ends_otherwise_is_found() -> None:

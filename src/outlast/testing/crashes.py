@@ -79,8 +79,8 @@ async def explore_crashes(
 
     Raises AssertionError, naming the commit, where a promise is broken. `drive(lab, run)` does what others do for the
     run: signals and approvals. It is called again in the second life, as a client would that was not told, so give them
-    keys. A result that depends on the time or on chance differs by itself: such a workflow cannot be explored. `place`
-    gives the stores: by default they are in memory.
+    keys. A result that depends on the time or on chance differs by itself: such a workflow cannot be explored. It may
+    have invocation ids in it: which step's, is compared. `place` gives the stores: by default they are in memory.
     """
     start = _Start(app, workflow, input, drive, place)
     async with start.in_world() as world:
@@ -121,6 +121,9 @@ class _Start:
             return await self._see_through(lab)
 
     async def _see_through(self, lab: Lab) -> str:
+        return _name_invocations(await self._end(lab), lab.ledger)
+
+    async def _end(self, lab: Lab) -> str:
         run = await lab.app.start(self._workflow, *self._input, id=RUN_ID)
         if self._drive is not None:
             await self._drive(lab, run)
@@ -189,6 +192,13 @@ async def _successes(store: Store, ledger: Ledger) -> set[tuple[str, str]]:
         for entry in await store.read_journal(uid):
             done |= {(uid, event.key) for event in decode_events(entry.events) if isinstance(event, StepSucceeded)}
     return done
+
+
+def _name_invocations(outcome: str, ledger: Ledger) -> str:
+    """Each world has a run of its own, and so invocation ids of its own: what is the same in all is whose they are."""
+    for effect in ledger.effects:
+        outcome = outcome.replace(effect.invocation_id, f"<invocation id of {effect.key}>")
+    return outcome
 
 
 def _compare(outcome: str, expected: str, when: str) -> None:
