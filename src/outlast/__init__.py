@@ -38,11 +38,11 @@ from outlast.run.records import (
     VersionInfo,
     WaitInfo,
     WaitPage,
-    WorkerInfo,
     WorkflowInfo,
     WorkSummary,
 )
 from outlast.run.sync import SyncClient, SyncRun
+from outlast.run.workers import HeldStep, WorkerInfo, WorkerState
 from outlast.telemetry.audit import AuditRecord
 
 __all__ = [
@@ -60,6 +60,7 @@ __all__ = [
     "FailedStep",
     "Graph",
     "GraphWorkflow",
+    "HeldStep",
     "JsonLinesMirror",
     "Mirror",
     "MirrorInfo",
@@ -90,6 +91,7 @@ __all__ = [
     "WorkSummary",
     "Worker",
     "WorkerInfo",
+    "WorkerState",
     "Workflow",
     "WorkflowInfo",
     "current_step",

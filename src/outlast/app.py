@@ -45,6 +45,7 @@ from outlast.run.options import (
 from outlast.run.records import WorkSummary
 from outlast.run.sync import SyncClient
 from outlast.run.telemetry import Telemetry
+from outlast.run.workers import Workers
 from outlast.stores.open import open_store
 from outlast.telemetry.audit import Audit, AuditSink
 from outlast.telemetry.logs import ENGINE
@@ -74,7 +75,7 @@ YES = frozenset({"1", "true", "yes", "on"})
 MAX_HOT = 10_000
 
 
-class Outlast(Lists, Module, Definitions):
+class Outlast(Lists, Workers, Module, Definitions):
     """One app, on one store. See the module's docstring; `async with app:` opens it."""
 
     def __init__(

@@ -132,3 +132,39 @@ async def test_others_begin_at_once_what_a_worker_of_a_queue_gives_up(world: Wor
             await world.cancel(app, id)
         await world.all_ended(app)
         await world.check(app)
+
+
+@pytest.mark.parametrize("backend", ["sqlite", "postgres"])
+async def test_a_worker_asked_from_outside_drains_and_ends(world: World) -> None:
+    """As one that was sent a signal: its steps are let go on and recorded, the rest is there for others at once, no
+    recovery is counted, and its process ends with 0."""
+    async with world.client() as app:
+        starts = [("waiting", [0.3], "w"), ("parked", [0.5], "p"), ("chain", [30], "c")]
+        leaving = await world.spawn_ready(starts=starts, lease=3.0)
+        run = await app.get_run("w")
+        await until(lambda: world.marks(run.uid), "the step is running")
+        (worker,) = await app.workers()
+        await app.drain(worker.id)
+        assert await leaving.gone(10.0) == 0
+        assert [row.owner for row in (await world.rows(app)).values()] == [None] * 3
+        assert await app.workers() == []
+        await world.spawn_ready(lease=AGES)
+        await world.all_ended(app)
+        await world.check(app)
+        assert await world.count(app, StepLost) == await world.count(app, RunTakenOver) == 0
+
+
+async def test_a_worker_killed_after_it_was_asked_to_drain(world: World) -> None:
+    """It is as dead as any other: others take over when its lease lapses, whether it had heard or not."""
+    async with world.client() as app:
+        leaving = await world.spawn_ready(starts=[("waiting", [1.0], "w"), ("chain", [10], "c")], lease=1.0)
+        run = await app.get_run("w")
+        await until(lambda: world.marks(run.uid), "the step is running")
+        (worker,) = await app.workers()
+        await app.drain(worker.id)
+        await leaving.killed()
+        began = time.monotonic()
+        await world.spawn_ready(lease=AGES)
+        await world.all_ended(app)
+        assert time.monotonic() - began < 1.0 + 1.0 + 6.0
+        await world.check(app)

@@ -114,6 +114,7 @@ async def _work(app: Any, settings: Settings, told: AppendFile) -> None:
         queues=settings.queues,
     ) as worker:
         loop.add_signal_handler(signal.SIGTERM, _take_signal, stop, worker)
+        worker.on_asked = stop.set
         told.append({"ready": os.getpid(), "worker": worker.id})
         for name, arguments, id in settings.starts:
             run = await insist(partial(app.start, f"crash:{name}", *arguments, id=id))

@@ -14,8 +14,9 @@ from outlast.engine.clock import StoreClock, boottime_us
 from outlast.engine.heartbeat import Heartbeat
 from outlast.errors import StoreUnavailable
 from outlast.stores.memory import MemoryStore
-from outlast.stores.store import WorkerRow
+from outlast.stores.store import Renewed, WorkerRow
 from tests.engine.ticking import BootClock
+from tests.simulation.network import immediately
 
 LEASE_US = 9_000_000
 EVERY_US = LEASE_US // 3
@@ -34,13 +35,13 @@ class RenewingStore(MemoryStore):
         self.errors: deque[Exception] = deque()
         self.takes_us = 0
 
-    def renew(self, worker_id: str, lease_us: int) -> int | None:
+    def renew(self, worker_id: str, lease_us: int) -> Renewed | None:
         self.renewed_at.append(self._boot.now_us)
         if self.errors:
             raise self.errors.popleft()
-        now = super().renew(worker_id, lease_us)
+        renewed = super().renew(worker_id, lease_us)
         self._boot.advance(self.takes_us)
-        return now
+        return renewed
 
 
 class Waits(threading.Event):
@@ -70,11 +71,13 @@ class Beating:
     def __init__(self, store: RenewingStore, boot: BootClock, beats: int) -> None:
         self.store, self.boot = store, boot
         self.fenced: list[str] = []
+        self.asked: list[str] = []
         self.stalled_us = 0
         self.clock = StoreClock()
         self.heartbeat = Heartbeat(
             store, "w1", LEASE_US, self.clock, boottime_us(),
             stalled_us=lambda: self.stalled_us, on_fenced=self.fenced.append,
+            on_drain_asked=self.asked.append,
         )  # fmt: skip
         self.waits = self.heartbeat._stop_now = Waits(boot, beats)
         self.run = self.heartbeat.run
@@ -198,7 +201,7 @@ async def test_one_that_was_stopped_says_nothing(beating) -> None:
     await one.store.retire("w1")
     renew = one.store.renew
 
-    def stopped_meanwhile(worker_id: str, lease_us: int) -> int | None:
+    def stopped_meanwhile(worker_id: str, lease_us: int) -> Renewed | None:
         one.heartbeat.stop()
         return renew(worker_id, lease_us)
 
@@ -206,6 +209,22 @@ async def test_one_that_was_stopped_says_nothing(beating) -> None:
     one.run()
     assert one.fenced == []
     assert not one.heartbeat.holds_lease()
+
+
+# SPEC Q4
+async def test_being_asked_to_drain_comes_with_the_answer_and_is_told_once(beating) -> None:
+    """The lease is renewed until the worker has left, whatever is asked; an answer that is lost is no loss."""
+    one = beating(6)
+
+    def ask() -> None:
+        immediately(one.store.ask_drain("w1"))
+        one.store.errors.append(UNAVAILABLE)
+
+    one.waits.before[2] = ask
+    one.run()
+    assert one.asked == ["w1"]
+    assert one.fenced == []
+    assert one.heartbeat.holds_lease()
 
 
 def test_the_real_thread_ends_when_it_is_stopped() -> None:

@@ -20,7 +20,7 @@ from outlast.errors import StoreUnavailable
 from outlast.stores.memory import MemoryStore
 from outlast.stores.postgres import PostgresStore
 from outlast.stores.sqlite import SqliteStore
-from outlast.stores.store import Progress, Store
+from outlast.stores.store import Progress, Renewed, Store
 from tests import postgres_schemas
 
 __all__ = ["Clock", "Mortal", "let_pass", "make_store", "world_stops_at"]
@@ -77,11 +77,11 @@ class Mortal:
         if self.died.is_set():
             await self._released.wait()
 
-    def renew(self, worker_id: str, lease_us: int) -> int | None:
+    def renew(self, worker_id: str, lease_us: int) -> Renewed | None:
         """From the thread of the heartbeat."""
         if self.died.is_set() and not self._released.is_set():
             raise StoreUnavailable("here", "its process is dead")
-        answer: int | None = self._store.renew(worker_id, lease_us)
+        answer: Renewed | None = self._store.renew(worker_id, lease_us)
         return answer
 
     async def commit(self, worker_id: str | None, batch: Sequence[Progress]) -> Any:

@@ -237,6 +237,23 @@ async def test_lists_show_ones_own(app):
         assert (await client.get("/api/v1/workers", headers=as_user("root"))).status_code == 200
 
 
+# SPEC A2, Q4
+async def test_only_admins_see_what_workers_hold_and_drain_them(app):
+    """Others learn nothing of them, and change nothing."""
+    async with client_of(app.asgi(auth=by_header)) as client:
+        (worker,) = (await client.get("/api/v1/workers", headers=as_user("root"))).json()
+        place = f"/api/v1/workers/{worker['id']}"
+        for answer in (
+            await client.get(RUNS, params={"worker": worker["id"]}, headers=as_user("ada")),
+            await client.get(f"{place}/steps", headers=as_user("ada")),
+            await client.post(f"{place}/drain", headers=as_user("ada")),
+        ):
+            assert (answer.status_code, answer.json()["code"]) == (403, "NOT_ALLOWED")
+        assert (await client.post(f"{place}/drain")).status_code == 401
+        assert (await app.workers())[0].drain_asked_at is None
+        assert (await client.post(f"{place}/drain", headers=as_user("root"))).status_code == 200
+
+
 async def test_a_scraper_is_let_in_to_the_metrics_alone(app):
     """The scope `metrics` reads them, and nothing else where it is all one has. # SPEC O6, A2"""
     users = USERS | {"scraper": User("scraper", {"metrics"}), "both": User("both", {"metrics", "ops"})}

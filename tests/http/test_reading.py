@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -182,3 +183,29 @@ async def test_an_app_that_is_not_open_is_not_ready():
         assert (ready.status_code, ready.json()["code"]) == (503, "APP_NOT_OPEN")
         assert "async with app" in ready.json()["detail"]
         assert (await client.get("/api/v1/health")).status_code == 200
+
+
+# SPEC Q4, A1
+async def test_a_worker_is_looked_at_and_drained(app, client):
+    """What it holds is counted and listed; asked to drain it says since when, and the same when asked again."""
+    run = await app.start("hold", id="h")
+    (worker,) = (await client.get("/api/v1/workers")).json()
+    assert (worker["state"], worker["drain_asked_at"]) == ("serving", None)
+    place = f"/api/v1/workers/{worker['id']}"
+    async with asyncio.timeout(10):
+        while (await client.get("/api/v1/workers")).json()[0]["held_runs"] != 1:
+            await asyncio.sleep(0.01)
+    held = (await client.get("/api/v1/runs", params={"worker": worker["id"]})).json()
+    assert [one["id"] for one in held["runs"]] == ["h"]
+    assert (await client.get(f"{place}/steps")).json() == []
+    asked = await client.post(f"{place}/drain")
+    assert (asked.status_code, asked.json()["id"]) == (200, worker["id"])
+    assert (await client.post(f"{place}/drain")).json() == asked.json()
+    (draining,) = (await client.get("/api/v1/workers")).json()
+    assert (draining["state"], draining["drain_asked_at"]) == ("draining", asked.json()["drain_asked_at"])
+    for answer in (await client.post("/api/v1/workers/nobody/drain"), await client.get("/api/v1/workers/nobody/steps")):
+        assert (answer.status_code, answer.json()["code"], answer.json()["fields"]) == (
+            (404, "WORKER_NOT_FOUND", {"id": "nobody"})
+        )
+        assert "GET /api/v1/workers" in answer.json()["detail"]
+    await run.cancel()

@@ -66,6 +66,7 @@ _TODO = {
     "APPROVAL_FORBIDDEN": "See who may: outlast waits.",
     "APPROVAL_INVALID": "See what it asks for: outlast waits --json.",
     "RUN_NOT_FAILED": "See how it stands: outlast show RUN.",
+    "WORKER_NOT_FOUND": "See who is: outlast workers. One that died or lost its lease has nothing to drain.",
     "SCHEMA_TOO_OLD": "Run: outlast migrate.",
 }
 

@@ -1,4 +1,4 @@
-"""`outlast runs`, `outlast workers` and `outlast queues`: what there is. Layer: cli."""
+"""`outlast runs` and `outlast queues`: what there is. Layer: cli."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ import click
 
 from outlast.cli.exits import ExitCode
 from outlast.cli.options import Settings, attributes_option, shared_options
-from outlast.cli.output import ago, show_duration, show_instant, table
+from outlast.cli.output import ago, show_duration, table
 from outlast.cli.stopping import run_briefly
 from outlast.cli.store_choice import existing_store
 from outlast.core.states import RunStatus
 from outlast.run import RunSummary
 from outlast.run.options import Attributes
-from outlast.run.records import QueueInfo, RunPage, WorkerInfo
+from outlast.run.records import QueueInfo, RunPage
 
-__all__ = ["queues", "runs", "workers"]
+__all__ = ["queues", "runs"]
 
 
 @click.command()
@@ -34,6 +34,7 @@ __all__ = ["queues", "runs", "workers"]
 @attributes_option("With this attribute; of several, all must be equal.")
 @click.option("--waiting-on", help="What it waits for; may end with *, as in 'sleep *'.")
 @click.option("--parent", help="Children of the run with this uid.")
+@click.option("--worker", help="Held by the worker with this id now.")
 @click.option("--limit", type=int, default=50, show_default=True, help="At most so many.")
 @click.option("--after", help="The next page: what the page before ended with.")
 @shared_options
@@ -73,43 +74,6 @@ def _row(run: RunSummary, now: datetime) -> tuple[str, ...]:
     if run.status is RunStatus.FAILED and run.error:
         waits = " ".join(run.error.split())
     return run.id, run.workflow, run.status, waits, ago(run.created_at, now), ago(run.updated_at, now)
-
-
-@click.command()
-@shared_options
-@click.pass_obj
-def workers(settings: Settings) -> ExitCode:
-    """List workers: those alive, and the dead that nobody has taken over from yet."""
-    output = settings.output()
-    app = existing_store(settings.store)
-
-    async def read() -> list[WorkerInfo]:
-        async with app:
-            return await app.workers()
-
-    found = run_briefly(read)
-    output.emit(found)
-    if not found:
-        output.say("There are no workers. Start one: outlast worker MODULE.")
-        return ExitCode.COMPLETED
-    now = datetime.now(UTC)
-    columns = ("worker", "status", "host", "pid", "queues", "functions", "python", "started", "lease ends")
-    rows = (
-        (
-            worker.id,
-            "alive" if worker.is_alive else "lost",
-            worker.host,
-            worker.pid,
-            ", ".join(worker.queues),
-            len(worker.functions),
-            worker.python,
-            ago(worker.started_at, now),
-            show_instant(worker.expires_at),
-        )
-        for worker in found
-    )
-    output.draw(table(columns, rows))
-    return ExitCode.COMPLETED
 
 
 @click.command()

@@ -41,6 +41,11 @@ class Stopping:
         """To stop."""
         return self.count > 0
 
+    def take_once(self) -> None:
+        """As a signal would that is the first; after one it is nothing new."""
+        if not self.is_asked:
+            self.take()
+
     def take(self) -> None:
         """A signal came."""
         self.count += 1

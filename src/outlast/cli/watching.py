@@ -80,6 +80,7 @@ async def work_run(watch: Watch, stopping: Stopping) -> ExitCode:
     try:
         async with watch.app.worker() as worker:
             stopping.hurry = lambda: stop_steps(worker)
+            worker.on_asked = stopping.take_once
             return await _watch(watch, stopping, worker)
     except asyncio.CancelledError:
         if not stopping.is_asked:

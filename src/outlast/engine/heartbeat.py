@@ -1,8 +1,9 @@
 """Keeping the worker's lease, from a thread that no body can block. Layer: engine.
 
-What always holds: `holds_lease` is true only while the store, whatever became of our last message, still counts the
-lease as held: it ends by this machine's boot clock, counted from before the renewal was sent (PROTOCOL F6). A lease
-that lapsed never revives: the worker comes back under a new id (F5).
+With the answer comes whether somebody asked the worker to drain, so that hearing of it costs no statement. What always
+holds: `holds_lease` is true only while the store, whatever became of our last message, still counts the lease as held:
+it ends by this machine's boot clock, counted from before the renewal was sent (PROTOCOL F6). A lease that lapsed never
+revives: the worker comes back under a new id (F5).
 """
 
 from __future__ import annotations
@@ -32,9 +33,10 @@ class Heartbeat(threading.Thread):
         *,
         stalled_us: Callable[[], int],
         on_fenced: Callable[[str], object],
+        on_drain_asked: Callable[[str], object] = lambda _: None,
     ) -> None:
         """`registered_at_us` is the boot time before the registration was sent; `stalled_us` says for how long the
-        event loop has not ticked; `on_fenced` is called from this thread, once."""
+        event loop has not ticked; `on_fenced` and `on_drain_asked` are called from this thread, once."""
         super().__init__(name=f"outlast-heartbeat-{worker_id[-6:]}", daemon=True)
         self._store = store
         self._worker_id = worker_id
@@ -43,6 +45,8 @@ class Heartbeat(threading.Thread):
         self._until_us = registered_at_us + lease_us
         self._stalled_us = stalled_us
         self._on_fenced = on_fenced
+        self._on_drain_asked = on_drain_asked
+        self._is_told_to_drain = False
         self._stop_now = threading.Event()
 
     def holds_lease(self) -> bool:
@@ -82,12 +86,15 @@ class Heartbeat(threading.Thread):
         if self._stalled_us() > self._lease_us // 2:
             return every_s / 4  # a loop that does not move must not keep its runs for ever (PROTOCOL F38)
         try:
-            now = self._store.renew(self._worker_id, self._lease_us)
+            renewed = self._store.renew(self._worker_id, self._lease_us)
         except Exception as error:  # noqa: BLE001 - a lease must not lapse for a fault that passes
             _log.warning("the lease of worker %s could not be renewed: %s", self._worker_id, error)
             return every_s / 4 if self.holds_lease() else -1
-        if now is None:
+        if renewed is None:
             return -1
-        self._clock.set(now)
+        self._clock.set(renewed.now)
         self._until_us = sent_at + self._lease_us
+        if renewed.drain_asked_at is not None and not self._is_told_to_drain and not self._stop_now.is_set():
+            self._is_told_to_drain = True
+            self._on_drain_asked(self._worker_id)
         return every_s

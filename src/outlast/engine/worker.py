@@ -1,7 +1,8 @@
 """A worker: it claims runs that are due, keeps its lease, and lets go in good order. Layer: engine.
 
 What always holds: a worker that lost its lease drops everything before it does anything else, and comes back under a
-new id; one that is told to stop hands back what it holds, so that nobody has to wait for a lease to lapse.
+new id; one that is told to stop, by its process or by a word in the store, hands back what it holds, so that nobody has
+to wait for a lease to lapse.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from outlast.engine.loading import Loader
 from outlast.engine.sweeper import Sweeper
 from outlast.engine.tasks.queues import TaskClaim, plan_claims
 from outlast.engine.tasks.taking import TaskTaker
-from outlast.engine.versions.serving import python_version
+from outlast.engine.versions.serving import find_release, python_version
 from outlast.engine.watchdog import Watchdog
 from outlast.errors import Fenced, StoreError
 from outlast.stores.store import Claiming, Look, WorkerRow
@@ -85,6 +86,10 @@ class Worker:
         self._tasks: list[asyncio.Task[None]] = []
         self._unsubscribe: Callable[[], None] = lambda: None
         self._is_draining = False
+        self._leaving: asyncio.Task[None] | None = None
+        self._asked: asyncio.Task[None]
+        self.on_asked: Callable[[], object] = lambda: None
+        """Called once it was asked from outside to drain, and has begun to."""
         self._fenced = asyncio.Event()
         self._claims = 0
         self.last_look: Look | None = None
@@ -171,7 +176,7 @@ class Worker:
         await engine.versions.keep(engine.registry.iter_workflows())
         row = WorkerRow(
             worker_id, socket.gethostname(), os.getpid(), settings.queues, engine.registry.functions(), engine.deploy,
-            python_version(), self.now_us, versions=engine.versions.served(),
+            python_version(), self.now_us, versions=engine.versions.served(), release=find_release(),
         )  # fmt: skip
         sent_at = boottime_us()
         engine.clock.set(await engine.store.register(row, settings.lease_us))
@@ -181,6 +186,7 @@ class Worker:
             engine.store, worker_id, settings.lease_us, engine.clock, sent_at,
             stalled_us=lambda: home.watchdog.stalled_us,
             on_fenced=lambda fenced: loop.call_soon_threadsafe(self.on_fenced, fenced),
+            on_drain_asked=lambda asked: loop.call_soon_threadsafe(self.on_drain_asked, asked),
         )  # fmt: skip
         home.use_lease(self._heartbeat.holds_lease, lambda: self.on_fenced(self.id))
         self._heartbeat.start()
@@ -280,11 +286,37 @@ class Worker:
     # --- leaving ------------------------------------------------------------------------------------------------------
 
     async def drain(self, grace_s: float | None = None) -> None:
-        """Stop claiming, let running steps go on for `grace_s` (default: the worker's), hand the rest back at once."""
-        if self._is_draining or self.home is None:
+        """Stop claiming, let running steps go on for `grace_s` (default: the worker's), hand the rest back at once.
+
+        Begun already, it is waited for; steps get no longer than the hastier of the two gives them."""
+        if self.home is None:
             return
+        if self._leaving is None:
+            self._is_draining = True
+            self._leaving = asyncio.get_running_loop().create_task(
+                self._leave(self.home, grace_s), name="outlast-drain"
+            )
+        elif grace_s is not None and not (await asyncio.wait({self._leaving}, timeout=grace_s))[0]:
+            self.home.stepper.stop_all("lost")
+        await self._leaving
+
+    def on_drain_asked(self, worker_id: str) -> None:
+        """Somebody asked for it in the store: as if the process had been told to stop."""
+        if worker_id != self.id or self._is_draining:
+            return
+        self.engine.log.info("worker %s was asked to drain: it claims no more, and hands back what it holds", worker_id)
+        self._asked = asyncio.get_running_loop().create_task(self._drain_as_asked(), name="outlast-drain-asked")
         self._is_draining = True
-        engine, home = self.engine, self.home
+        self.on_asked()
+
+    async def _drain_as_asked(self) -> None:
+        try:
+            await self.drain()
+        except Exception:
+            self.engine.log.exception("worker %s could not drain; its lease will lapse", self.id)
+
+    async def _leave(self, home: HotRuns, grace_s: float | None) -> None:
+        engine = self.engine
         self._unsubscribe()
         home.stepper.is_closed = True
         await self._end_claims(home)
@@ -292,6 +324,7 @@ class Worker:
         grace = self.settings.grace_us / 1e6 if grace_s is None else grace_s
         try:
             async with asyncio.timeout(grace + self.settings.lease_us / 1e6):
+                await self._show_draining(home)
                 await self._let_steps_end(home, grace)
                 left = home.stepper.stop_all("lost")
                 if left:
@@ -316,6 +349,15 @@ class Worker:
         home.watchdog.stop()
         self._threads.close()
 
+    async def _show_draining(self, home: HotRuns) -> None:
+        """Let others see it, while steps are waited for."""
+        if not home.stepper.tasks():
+            return
+        try:
+            await self.engine.store.ask_drain(self.id)
+        except StoreError as error:
+            self.engine.log.warning("worker %s drains, and could not say so in the store: %s", self.id, error)
+
     async def _end_claims(self, home: HotRuns) -> None:
         """What a claim under way brings is taken in: cancelled, it would be nobody's until the worker has gone."""
         self._wake.set()
@@ -325,7 +367,6 @@ class Worker:
         await self._end_tasks(*CLAIMS, "outlast-sweeps")
 
     async def _end_tasks(self, *names: str) -> None:
-        """Those of these names, or all."""
         ending = [task for task in self._tasks if not names or task.get_name() in names]
         for task in ending:
             task.cancel()
@@ -349,7 +390,7 @@ class Worker:
         deadline = None if timeout_s is None else boottime_us() + round(timeout_s * 1e6)
         home = self.home
         assert home is not None
-        while deadline is None or boottime_us() < deadline:
+        while (deadline is None or boottime_us() < deadline) and not self._is_draining:
             look = await self.engine.store.look(self.claiming(1))
             is_idle = not (look.due or look.mail or look.dead or look.lapsed or home.is_moving)
             if is_idle and not (look.tasks and await home.tasks.claim()):

@@ -25,7 +25,7 @@
     │   ├── SchemaTooNew · SchemaTooOld
     │   └── Fenced · InboxFull
     └── ConfigError                  the settings
-        └── InvalidSetting · ExtraMissing · AppNotOpen
+        └── InvalidSetting · ExtraMissing · AppNotOpen · WorkerNotFound
     BodyStopped (BaseException)      control flow in a body: no `except Exception` may swallow it
     └── BodySpins · BodyBlocked · BodyDeadlock · ExtensionMissing
     NonRetryable · ExpectedError     for authors to raise and derive from; not the engine's
@@ -102,6 +102,7 @@ from outlast.errors.store import (
     StoreReadOnly,
     StoreRefused,
     StoreUnavailable,
+    WorkerNotFound,
 )
 
 __all__ = [
@@ -168,6 +169,7 @@ __all__ = [
     "VersionNotActive",
     "VersionNotFound",
     "WaitNotFound",
+    "WorkerNotFound",
 ]
 
 # Journals, pickles and tracebacks name a class by its module: by this one, so that the files here can be rearranged.

@@ -20,6 +20,7 @@ __all__ = [
     "StoreReadOnly",
     "StoreRefused",
     "StoreUnavailable",
+    "WorkerNotFound",
 ]
 
 
@@ -149,6 +150,18 @@ class ExtraMissing(ConfigError, ImportError):
     template = "{feature} needs packages that are not installed", "outlast[{extra}]", "pip install 'outlast[{extra}]'."
     feature: str
     extra: str
+
+
+class WorkerNotFound(ConfigError, LookupError):
+    """A worker that was named, and that holds no lease."""
+
+    code = "WORKER_NOT_FOUND"
+    template = (
+        "No worker of this id is alive",
+        "worker {id!r}",
+        "See who is: app.workers(). One that died or lost its lease has nothing to drain: others take its work over.",
+    )
+    id: str
 
 
 class AppNotOpen(ConfigError):

@@ -41,6 +41,7 @@ class Problem(msgspec.Struct, frozen=True, omit_defaults=True):
 _STATUS: dict[type[OutlastError], int] = {
     errors.RunNotFound: 404,
     errors.FunctionNotFound: 404,
+    errors.WorkerNotFound: 404,
     errors.RunExists: 409,
     errors.RunConflict: 409,
     errors.RunEnded: 409,
@@ -74,6 +75,7 @@ _TODO = {
     "RUN_EXISTS": "Choose another id, or send on_conflict: return.",
     "RUN_ENDED": "Nothing was sent. A failed run can go on: POST /api/v1/runs/{id}/retry.",
     "RUN_NOT_ENDED": "Wait for its end, or end it: POST /api/v1/runs/{id}/cancel.",
+    "WORKER_NOT_FOUND": "See who is: GET /api/v1/workers. One that died or lost its lease has nothing to drain.",
     "RUN_NOT_FAILED": "See how it stands: GET /api/v1/runs/{id}.",
     "FUNCTION_NOT_FOUND": "Correct the name: GET /api/v1/workflows lists what there is.",
 }

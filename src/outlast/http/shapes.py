@@ -27,10 +27,12 @@ __all__ = [
     "DecisionRequest",
     "Done",
     "DraftRequest",
+    "DrainAnswer",
     "End",
     "FindRun",
     "Follow",
     "ForkRequest",
+    "HeldSteps",
     "Moment",
     "Outcome",
     "Part",
@@ -122,6 +124,7 @@ class RunFilters(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
     waiting_on: Annotated[str | None, Meta(description="Exact, or a prefix that ends with '*'.")] = None
     user: str | None = None
     parent: Annotated[str | None, Meta(description="Children of the run with this uid.")] = None
+    worker: Annotated[str | None, Meta(description="Held by the worker with this id now. For admins.")] = None
     created_from: Zoned | None = None
     created_until: Annotated[Zoned | None, Meta(description="Exclusive.")] = None
     attribute: Annotated[
@@ -146,6 +149,12 @@ class VersionsOfAll(VersionFilters, kw_only=True, forbid_unknown_fields=True):
     """Which versions, of which workflow."""
 
     workflow: str | None = None
+
+
+class HeldSteps(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
+    """How many."""
+
+    limit: Annotated[int, Meta(ge=1, le=1000)] = 100
 
 
 class WaitFilters(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
@@ -295,6 +304,14 @@ class Done(msgspec.Struct, kw_only=True, frozen=True):
 
     id: str
     uid: str
+
+
+class DrainAnswer(msgspec.Struct, kw_only=True, frozen=True):
+    """It is on record; the worker hears of it with its next heartbeat."""
+
+    id: str
+    drain_asked_at: datetime
+    """When it was first asked, or began by itself."""
 
 
 class Standing(msgspec.Struct, kw_only=True, frozen=True):

@@ -15,13 +15,14 @@ from outlast.run.records import (
     TimelineItem,
     WaitInfo,
     WaitPage,
-    WorkerInfo,
     WorkflowInfo,
     WorkSummary,
 )
+from outlast.run.workers import HeldStep, WorkerInfo, WorkerState
 
 __all__ = [
     "AttemptInfo",
+    "HeldStep",
     "Milestone",
     "QueueInfo",
     "Run",
@@ -35,5 +36,6 @@ __all__ = [
     "WaitPage",
     "WorkSummary",
     "WorkerInfo",
+    "WorkerState",
     "WorkflowInfo",
 ]

@@ -39,10 +39,10 @@ from outlast.run.records import (
     TimelineItem,
     VersionInfo,
     WaitInfo,
-    WorkerInfo,
     WorkflowInfo,
     WorkSummary,
 )
+from outlast.run.workers import WorkerState, state_of
 from outlast.stores.store import NewWait, QueueRow, RunRow, TaskRow, VersionRow, WaitRow, WorkerRow
 
 if TYPE_CHECKING:
@@ -58,7 +58,6 @@ __all__ = [
     "describe_version",
     "describe_wait_row",
     "describe_work",
-    "describe_worker",
     "describe_workflow",
     "leave_encoded",
     "plain",
@@ -248,22 +247,6 @@ def describe_item(uid: str, item: Item, read: Read = plain) -> TimelineItem:
     )
 
 
-def describe_worker(row: WorkerRow, now_us: int) -> WorkerInfo:
-    """A worker's row; it is alive while its lease lasts."""
-    return WorkerInfo(
-        id=row.id,
-        host=row.host,
-        pid=row.pid,
-        queues=row.queues,
-        functions=row.functions,
-        deploy=row.deploy,
-        python=row.python,
-        started_at=to_datetime(row.started_at),
-        expires_at=to_datetime(row.expires_at),
-        is_alive=row.dead_at is None and row.expires_at > now_us,
-    )
-
-
 def describe_version(row: VersionRow, definition: bytes | Sealed = b"") -> VersionInfo:
     """A version as it is kept; with its plan, where it was read. `definition` is that of a graph, opened."""
     return VersionInfo(
@@ -295,8 +278,8 @@ def describe_workflow(workflow: Workflow[..., Any]) -> WorkflowInfo:
 def describe_queues(
     rows: Iterable[QueueRow], workers: Iterable[WorkerRow], settings: Mapping[str, QueueSettings], now_us: int
 ) -> list[QueueInfo]:
-    """The queues that something stands in, or that a live worker serves, by name."""
-    alive = [worker for worker in workers if worker.dead_at is None and worker.expires_at > now_us]
+    """The queues that something stands in, or that a live worker serves, by name. One that drains serves no more."""
+    alive = [worker for worker in workers if state_of(worker, now_us) is WorkerState.SERVING]
     standing: dict[str, list[QueueRow]] = {queue: [] for worker in alive for queue in worker.queues}
     for row in rows:
         standing.setdefault(row.queue, []).append(row)

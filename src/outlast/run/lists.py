@@ -1,4 +1,4 @@
-"""What there is in a store: runs, open waits, workers; and how long what has ended is kept. Layer: run.
+"""What there is in a store: runs, open waits, queues; and how long what has ended is kept. Layer: run.
 
 What always holds: a list is read in pages, each one statement, that go on from a row and not from a number: rows that
 come and go meanwhile make no row come twice, and hide none.
@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from outlast.authoring.workflow import Workflow
 from outlast.core.durations import Duration, parse_duration
-from outlast.run.describing import describe_queues, describe_wait_row, describe_worker, summarize_run
+from outlast.run.describing import describe_queues, describe_wait_row, summarize_run
 from outlast.run.options import (
     Attributes,
     check_ended,
@@ -21,7 +21,7 @@ from outlast.run.options import (
     cursor_of,
     wait_cursor_of,
 )
-from outlast.run.records import QueueInfo, RunPage, WaitPage, WorkerInfo
+from outlast.run.records import QueueInfo, RunPage, WaitPage
 
 if TYPE_CHECKING:
     from outlast.engine.engine import Engine
@@ -53,6 +53,7 @@ class Lists:
         waiting_on: str | None = None,
         user: str | None = None,
         parent: str | None = None,
+        worker: str | None = None,
         created_from: datetime | None = None,
         created_until: datetime | None = None,
         attributes: Attributes | None = None,
@@ -61,8 +62,8 @@ class Lists:
     ) -> RunPage:
         """Runs that fit all filters, newest first; the next page is `app.runs(…, after=page.next)`.
 
-        `waiting_on` may end with `*`; `parent` is a uid; `created_until` is exclusive; of the `attributes` named, all
-        must be equal. It reads rows: a hot run is `running` there.
+        `waiting_on` may end with `*`; `parent` is a uid; `worker` the id of one that holds them now; `created_until` is
+        exclusive; of the `attributes` named, all must be equal. It reads rows: a hot run is `running` there.
         """
         engine = self._here("app.runs()")
         query = check_query(
@@ -71,6 +72,7 @@ class Lists:
             waiting_on=waiting_on,
             user=user,
             parent=parent,
+            worker=worker,
             created_from=created_from,
             created_until=created_until,
             attributes=attributes,
@@ -92,12 +94,6 @@ class Lists:
         while deleted := await store.prune(ended, before, PRUNE_AT_ONCE):
             count += deleted
         return count
-
-    async def workers(self) -> list[WorkerInfo]:
-        """The workers of this store: those that are alive, and those nobody has taken over from yet."""
-        store = self._here("app.workers()").store
-        now_us = await store.now()
-        return [describe_worker(row, now_us) for row in await store.list_workers()]
 
     async def queues(self) -> list[QueueInfo]:
         """The queues that something stands in or that a live worker serves: what waits, for how long, who serves it.

@@ -32,6 +32,7 @@ __all__ = [
     "StartOptions",
     "check_attributes",
     "check_ended",
+    "check_limit",
     "check_on_conflict",
     "check_query",
     "check_queue",
@@ -168,6 +169,7 @@ def check_query(
     waiting_on: str | None,
     user: str | None,
     parent: str | None,
+    worker: str | None,
     created_from: datetime | None,
     created_until: datetime | None,
     attributes: Attributes | None,
@@ -181,6 +183,7 @@ def check_query(
         waiting_on=waiting_on,
         user=user,
         parent=parent,
+        owner=worker,
         created_from=None if created_from is None else to_us(created_from, "created_from"),
         created_until=None if created_until is None else to_us(created_until, "created_until"),
         attributes=tuple(
@@ -189,6 +192,11 @@ def check_query(
         after=None if after is None else _read_cursor(after),
         limit=_whole("limit", limit, 1, LARGEST_PAGE) + 1,
     )
+
+
+def check_limit(limit: int) -> int:
+    """How many of a list are asked for. Raises InvalidSetting."""
+    return _whole("limit", limit, 1, LARGEST_PAGE)
 
 
 def check_statuses(status: str | Iterable[str] | None) -> tuple[RunStatus, ...]:

@@ -33,7 +33,6 @@ __all__ = [
     "WaitInfo",
     "WaitPage",
     "WorkSummary",
-    "WorkerInfo",
     "WorkflowInfo",
 ]
 
@@ -244,25 +243,6 @@ class RunPage(msgspec.Struct, frozen=True):
     runs: tuple[RunSummary, ...]
     next: str | None
     """The next page is `app.runs(…, after=page.next)`; None: this was the last."""
-
-
-class WorkerInfo(msgspec.Struct, frozen=True):
-    """A worker, as its row says."""
-
-    id: str
-    """New each time it starts, or comes back after its lease was lost."""
-    host: str
-    pid: int
-    queues: tuple[str, ...]
-    functions: tuple[str, ...]
-    """Names of the steps and workflows it knows."""
-    deploy: str
-    """Fingerprint of its code."""
-    python: str
-    started_at: datetime
-    expires_at: datetime
-    """When its lease ends, if it is not renewed."""
-    is_alive: bool
 
 
 class VersionInfo(msgspec.Struct, kw_only=True, frozen=True):

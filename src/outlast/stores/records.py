@@ -42,7 +42,6 @@ __all__ = [
     "VersionStatus",
     "WaitQuery",
     "WaitRow",
-    "WorkerRow",
     "is_kept_at",
     "recovery_delay_us",
 ]
@@ -167,6 +166,8 @@ class RunQuery(msgspec.Struct, frozen=True):
     """Exact, or a prefix that ends with `*`."""
     user: str | None = None
     parent: str | None = None
+    owner: str | None = None
+    """Held by this worker now."""
     created_from: int | None = None
     created_until: int | None = None
     """From this instant on; until before this one."""
@@ -175,26 +176,6 @@ class RunQuery(msgspec.Struct, frozen=True):
     after: tuple[int, str] | None = None
     """(created_at, uid) of the last row of the page before."""
     limit: int = 50
-
-
-class WorkerRow(msgspec.Struct, frozen=True):
-    """One incarnation of a worker. `register` takes it without `expires_at` and `dead_at`."""
-
-    id: str
-    """New for each incarnation: a worker that was fenced comes back under another."""
-    host: str
-    pid: int
-    queues: tuple[str, ...] = ("default",)
-    functions: tuple[str, ...] = ()
-    """Names of the workflows and steps it knows."""
-    deploy: str = ""
-    """Fingerprint of its code, for `RowChange.unfit`."""
-    python: str = ""
-    started_at: int = 0
-    expires_at: int = 0
-    dead_at: int | None = None
-    versions: tuple[str, ...] = ()
-    """`workflow#version` of each workflow it knows: a name has no `#`."""
 
 
 class VersionStatus(enum.StrEnum):

@@ -64,10 +64,10 @@ from outlast.stores.records import (
     VersionStatus,
     WaitQuery,
     WaitRow,
-    WorkerRow,
     is_kept_at,
     recovery_delay_us,
 )
+from outlast.stores.workers import Held, HeldTask, Renewed, WorkerRow
 
 __all__ = [
     "ALL_WAITS",
@@ -86,6 +86,8 @@ __all__ = [
     "Claiming",
     "Effects",
     "Entry",
+    "Held",
+    "HeldTask",
     "Inbox",
     "Look",
     "Message",
@@ -99,6 +101,7 @@ __all__ = [
     "QueueRow",
     "Reaped",
     "Release",
+    "Renewed",
     "RowChange",
     "RunQuery",
     "RunRow",
@@ -150,8 +153,9 @@ class Store(Protocol):
         """
         ...
 
-    def renew(self, worker_id: str, lease_us: int) -> int | None:
-        """Extend the lease; answers the store's now, or None: fenced (dead, gone, or lapsed already).
+    def renew(self, worker_id: str, lease_us: int) -> Renewed | None:
+        """Extend the lease; answers the store's now, and whether it was asked to drain, or None: fenced (dead, gone, or
+        lapsed already).
 
         Blocking, and called from the heartbeat's own thread: no body can delay it. A lapsed lease never revives.
         """
@@ -175,8 +179,22 @@ class Store(Protocol):
         """
         ...
 
+    async def ask_drain(self, worker_id: str) -> int | None:
+        """Put on record that a worker is to drain; its next renewal tells it. Answers when it was first asked: asked
+        twice is asked once, and registering again does not undo it. None: no worker of this id holds a lease.
+        """
+        ...
+
     async def list_workers(self) -> list[WorkerRow]:
         """All workers that have a row: alive, lapsed, or dead and not wholly reaped."""
+        ...
+
+    async def count_held(self, worker_ids: Sequence[str], *, most: int) -> list[Held]:
+        """How many runs and tasks each of these workers holds, neither counted past `most`; in the order asked for."""
+        ...
+
+    async def list_held_tasks(self, worker_id: str, *, limit: int = 100) -> list[HeldTask]:
+        """Tasks this worker holds, the first ones taken first."""
         ...
 
     async def look(self, claiming: Claiming) -> Look:

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, cast
 from outlast.errors import StoreFull, StoreUnavailable
 
 if TYPE_CHECKING:
-    from outlast.stores.store import Store
+    from outlast.stores.store import Renewed, Store
 
 __all__ = ["Faults", "FaultyStore", "faulty"]
 
@@ -112,14 +112,14 @@ class FaultyStore:
         if delay:
             await asyncio.sleep(delay)
 
-    def renew(self, worker_id: str, lease_us: int) -> int | None:
+    def renew(self, worker_id: str, lease_us: int) -> Renewed | None:
         """As the store's. It is called from a thread of its own, and is never slow here."""
         if self.faults.strikes("lost"):
             raise StoreUnavailable(self.url, "the renewal was lost")
-        now = self._store.renew(worker_id, lease_us)
+        renewed = self._store.renew(worker_id, lease_us)
         if self.faults.strikes("untold"):
             raise StoreUnavailable(self.url, "the answer to the renewal was lost")
-        return now
+        return renewed
 
     def subscribe(self, callback: Callable[[], None]) -> Callable[[], None]:
         """As the store's, but that a hint may come late, twice or never."""

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from outlast.errors import StoreUnavailable
 
 if TYPE_CHECKING:
-    from outlast.stores.store import Outcome, Progress, Store
+    from outlast.stores.store import Outcome, Progress, Renewed, Store
 
 __all__ = ["MortalStore"]
 
@@ -47,7 +47,7 @@ class MortalStore:
         if self.stopped.is_set():
             await self._released.wait()
 
-    def renew(self, worker_id: str, lease_us: int) -> int | None:
+    def renew(self, worker_id: str, lease_us: int) -> Renewed | None:
         """From the thread of the heartbeat, which must not wait."""
         if self.stopped.is_set() and not self._released.is_set():
             raise StoreUnavailable(self._store.url, "its process has stopped")

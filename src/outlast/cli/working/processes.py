@@ -2,7 +2,8 @@
 
 Each child is a worker of its own, with an id of its own; they share nothing but the store. This process opens no store
 and imports nothing of the user's, so that nothing of theirs can take it down. What always holds: a child that dies is
-started anew until this process is told to stop, and none goes on when this process is gone, however it went.
+started anew until this process is told to stop, but one that left in good order, told to stop or asked to drain itself;
+and none goes on when this process is gone, however it went.
 """
 
 from __future__ import annotations
@@ -68,7 +69,7 @@ class _Child:
                 self._process.send_signal(signal.SIGTERM)
 
     async def keep(self) -> int:
-        """Have a process at work until all are to stop; gives what the last one returned."""
+        """Have a process at work until all are to stop, or this one was; gives what the last one returned."""
         while True:
             began = time.monotonic()
             code = await self._run()
@@ -76,6 +77,10 @@ class _Child:
                 return code
             if code == ExitCode.USAGE:  # it has said what is wrong, and the next one would say the same
                 self._asked.set()
+                return code
+            if code == ExitCode.COMPLETED:
+                self._output.emit({"event": "ended", "process": self._number})
+                self._output.note(f"worker process {self._number} has drained, and is not started anew")
                 return code
             if time.monotonic() - began > SETTLED_S:
                 self._delay_s = FIRST_DELAY_S

@@ -84,7 +84,7 @@ def worker(
     log_level: str | None,
     **options: Any,
 ) -> ExitCode:
-    """Work the runs of MODULE's app until SIGTERM or SIGINT.
+    """Work the runs of MODULE's app until SIGTERM, SIGINT or `outlast drain`.
 
     Told to stop, it claims no more, lets running steps end within --grace, and hands the rest back at once. A second
     signal does not wait for them.
@@ -122,11 +122,12 @@ async def _work(
         async with showing(app, listening) as standing, app.worker(**options) as worker:
             stopping.is_opening = False
             stopping.on_first, stopping.hurry = asked.set, lambda: stop_steps(worker)
+            worker.on_asked = asked.set
             if listening is not None:
                 await standing.tell_of(worker)
             _tell_ready(app, output, worker, None if listening is None else url_of(listening))
             await asked.wait()
-            _tell_draining(output, worker, options["grace"])
+            _tell_draining(output, worker, options["grace"], is_asked=not stopping.is_asked)
     except asyncio.CancelledError:
         if not stopping.is_asked:
             raise
@@ -143,8 +144,7 @@ def _stop_with_parent(lifeline: int, stopping: Stopping) -> None:
 
     def take() -> None:
         loop.remove_reader(lifeline)
-        if not stopping.is_asked:
-            stopping.take()
+        stopping.take_once()
 
     loop.add_reader(lifeline, take)
 
@@ -171,9 +171,12 @@ def _tell_ready(app: Outlast, output: Output, worker: Worker, url: str | None) -
     )
 
 
-def _tell_draining(output: Output, worker: Worker, grace: str) -> None:
+def _tell_draining(output: Output, worker: Worker, grace: str, *, is_asked: bool) -> None:
+    """`is_asked`: from outside, and by no signal."""
     executing = worker.home.stepper.executing if worker.home is not None else 0
-    output.emit({"event": "draining", "executing": executing})
+    output.emit({"event": "draining", "executing": executing, **({"asked": True} if is_asked else {})})
+    if is_asked:
+        output.say("asked to drain")
     if executing:
         steps = "1 step" if executing == 1 else f"{executing} steps"
         output.say(f"draining: {steps} may go on for {grace}; a second signal stops now")

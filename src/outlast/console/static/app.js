@@ -8,9 +8,10 @@ import { Workflows, WorkflowView } from "./definitions.js";
 import { followLinks, go, href, useRoute } from "./router.js";
 import { Runs } from "./runs.js";
 import { RunView } from "./run.js";
-import { Waits, Workers } from "./surroundings.js";
+import { Waits } from "./waits.js";
+import { Queues, Workers } from "./workers.js";
 
-const PLACES = [["workflows", "Workflows"], ["runs", "Runs"], ["waits", "Waits"], ["workers", "Workers"]];
+const PLACES = [["workflows", "Workflows"], ["runs", "Runs"], ["waits", "Waits"], ["workers", "Workers"], ["queues", "Queues"]];
 const KEYS = [["/", "find a run, a workflow, a place"], ["j k ↓ ↑", "through lists and steps"], ["← →", "through time, on the slider"],
   ["g r, g w", "to runs, to workflows"], ["?", "this"]];
 
@@ -68,6 +69,7 @@ function viewOf({ view, parts, query }, changes) {
     case "workflow": return html`<${WorkflowView} name=${parts[0]} query=${query} changes=${changes} />`;
     case "waits": return html`<${Waits} changes=${changes} />`;
     case "workers": return html`<${Workers} changes=${changes} />`;
+    case "queues": return html`<${Queues} changes=${changes} />`;
     case "runs": return html`<${Runs} query=${query} changes=${changes} />`;
     default: return html`<${Trouble} problem=${{ code: "NO_SUCH_PAGE", message: "Nothing is here." }} />`;
   }

@@ -3,12 +3,12 @@
 const GLYPHS = {
   queued: "◌", pending: "◌", running: "▶", started: "▶", retrying: "↻", suspended: "‖", sleeping: "☾", waiting: "‖", sleep: "☾", wait: "‖", milestone: "◆",
   completed: "✓", continued: "↻", succeeded: "✓", reused: "✓", failed: "✕", cancelled: "⊘", compensating: "↶", compensated: "⟲",
-  compensation_failed: "⚠", lost: "?", settled: "·", draft: "✎", active: "✓", declined: "⊘",
+  compensation_failed: "⚠", lost: "?", settled: "·", draft: "✎", active: "✓", declined: "⊘", serving: "●", draining: "◒", stopped: "■",
 };
 const TONES = {
   running: "busy", started: "busy", retrying: "warn", suspended: "warn", waiting: "warn", completed: "good",
   succeeded: "good", reused: "good", failed: "bad", compensation_failed: "bad", cancelled: "off", compensated: "undone",
-  compensating: "undone", lost: "bad", draft: "warn", active: "good", declined: "off",
+  compensating: "undone", lost: "bad", draft: "warn", active: "good", declined: "off", serving: "good", draining: "warn", stopped: "off",
 };
 export const glyph = (status) => GLYPHS[status] || "·";
 export const tone = (status) => TONES[status] || "calm";

@@ -5,7 +5,7 @@ import { get, runPath } from "./api.js";
 import { Status } from "./parts.js";
 import { go } from "./router.js";
 
-const PLACES = ["workflows", "runs", "waits", "workers"];
+const PLACES = ["workflows", "runs", "waits", "workers", "queues"];
 
 export function Palette({ close }) {
   const [text, setText] = useState("");

@@ -3,21 +3,21 @@
 import { html, useCallback, useEffect, useMemo, useRef, useState } from "./vendor/preact.js";
 import { get, post, runPath } from "./api.js";
 import { StartRun } from "./actions.js";
-import { ENDED, waitingWords, words } from "./format.js";
+import { ENDED, middle, waitingWords, words } from "./format.js";
 import { act, Dialog, Empty, Loading, RunLink, Status, Time, Took, Trouble, useData } from "./parts.js";
 import { go, href } from "./router.js";
 
 const STATUSES = ["queued", "running", "suspended", "compensating", "completed", "failed", "cancelled", "compensated", "compensation_failed"];
 
 const params = (query) => ({
-  workflow: query.workflow, status: query.status ? query.status.split(",") : [], waiting_on: query.waiting_on, user: query.user,
+  workflow: query.workflow, status: query.status ? query.status.split(",") : [], waiting_on: query.waiting_on, user: query.user, worker: query.worker,
   attribute: query.attribute ? query.attribute.split(",") : [], limit: 100,
 });
 
 export function Runs({ query, changes }) {
   const [chosen, setChosen] = useState(new Set());
   const [bulk, setBulk] = useState(null);
-  const keys = [query.workflow, query.status, query.waiting_on, query.user, query.attribute];
+  const keys = [query.workflow, query.status, query.waiting_on, query.user, query.attribute, query.worker];
   const [pages, setPages] = useState([]);
   const { data, problem, again } = useData((signal) => get("runs", params(query), signal), [...keys, changes]);
   useEffect(() => { setPages([]); setChosen(new Set()); }, keys);
@@ -46,6 +46,7 @@ export function Runs({ query, changes }) {
       <${Text} label="User" value=${query.user} onChange=${(user) => filter({ user })} />
       <${Text} label="Waits for (step *)" value=${query.waiting_on} onChange=${(waiting_on) => filter({ waiting_on })} />
       <${Text} label="Attribute (region=eu)" value=${query.attribute} onChange=${(attribute) => filter({ attribute })} />
+      ${query.worker && html`<button onClick=${() => filter({ worker: "" })} title=${`Held by worker ${query.worker}`}>held by ${middle(query.worker, 17)} ✕</button>`}
       <div class="chips" role="group" aria-label="Status">${STATUSES.map((status) => html`<button key=${status}
         aria-pressed=${(query.status || "").split(",").includes(status)} onClick=${() => toggle(status)}><${Status} of=${status} small /></button>`)}</div>
     </div>

@@ -9,6 +9,7 @@ is on record before it goes on.
 from __future__ import annotations
 
 import asyncio
+import functools
 import logging
 import sys
 from collections.abc import Sequence
@@ -33,7 +34,7 @@ if TYPE_CHECKING:
     from outlast.engine.hotruns import HotRuns
     from outlast.engine.versions.keeping import VersionKeeper
 
-__all__ = ["CONFLICT", "CONFLICTS", "Body", "Server", "build_machine", "find_version", "python_version"]
+__all__ = ["CONFLICT", "CONFLICTS", "Body", "Server", "build_machine", "find_release", "find_version", "python_version"]
 
 TURN: Final = 1000
 """Stimuli after which a long replay gives the host a turn."""
@@ -286,3 +287,14 @@ def _side_by_side(recorded: str, found: str, difference: NonDeterminism) -> str:
 def python_version() -> str:
     """`3.11` and the like."""
     return f"{sys.version_info.major}.{sys.version_info.minor}"
+
+
+@functools.cache
+def find_release() -> str:
+    """Of outlast itself; empty in a work tree that was not installed."""
+    from importlib.metadata import PackageNotFoundError, version  # slow to import, and nobody's concern but a worker's
+
+    try:
+        return version("outlast")
+    except PackageNotFoundError:
+        return ""

@@ -43,6 +43,7 @@ async def list_runs(call: Call[RunFilters, Nothing]) -> RunPage:
         waiting_on=query.waiting_on,
         user=_visible_user(call.caller, query.user),
         parent=query.parent,
+        worker=_visible_worker(call.caller, query.worker),
         created_from=query.created_from,
         created_until=query.created_until,
         attributes={name: value for text in query.attribute for name, value in _read_attributes(text).items()},
@@ -57,6 +58,12 @@ def _visible_user(caller: Caller, asked: str | None) -> str | None:
     if asked not in {None, caller.id}:
         raise NotAllowed(caller.name, f"list the runs of {asked!r}", "to be that user, or the scope 'admin'")
     return caller.id
+
+
+def _visible_worker(caller: Caller, asked: str | None) -> str | None:
+    if asked is not None and not caller.is_admin:
+        raise NotAllowed(caller.name, "list what a worker holds", "the scope 'admin'")
+    return asked
 
 
 def _read_attributes(text: str) -> dict[str, AttributeValue]:

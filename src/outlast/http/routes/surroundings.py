@@ -7,22 +7,42 @@ from importlib.metadata import version as installed_version
 
 from outlast.http.reach import engine_of
 from outlast.http.route import Call, Nothing, Text
-from outlast.http.shapes import Standing
-from outlast.run.records import QueueInfo, WorkerInfo
+from outlast.http.shapes import DrainAnswer, HeldSteps, Standing
+from outlast.run.records import QueueInfo
+from outlast.run.workers import HeldStep, WorkerInfo
 
 __all__ = [
+    "drain_worker",
     "find_version",
     "get_health",
     "get_metrics",
     "get_readiness",
+    "list_held_steps",
     "list_queues",
     "list_workers",
 ]
 
 
 async def list_workers(call: Call[Nothing, Nothing]) -> list[WorkerInfo]:
-    """The workers of the store: those alive, and the dead that nobody has taken over from yet. For admins."""
+    """The workers of the store: how each stands, how much it holds, when it was last heard of. For admins.
+
+    Those alive, and the dead that nobody has taken over from yet. The runs that one holds: `GET /runs?worker=ID`.
+    """
     return await call.app.workers()
+
+
+async def list_held_steps(call: Call[HeldSteps, Nothing]) -> list[HeldStep]:
+    """The queued steps that a worker carries out now, the first ones taken first. For admins."""
+    return await call.app.held_steps(call.path["id"], limit=call.query.limit)
+
+
+async def drain_worker(call: Call[Nothing, Nothing]) -> DrainAnswer:
+    """Ask a worker to drain, as a SIGTERM to its process would. For admins.
+
+    It claims no more, gives its steps their grace, hands the rest back, and ends. It hears of it with its next
+    heartbeat. Asked twice is asked once.
+    """
+    return DrainAnswer(id=call.path["id"], drain_asked_at=await call.app.drain(call.path["id"]))
 
 
 async def list_queues(call: Call[Nothing, Nothing]) -> list[QueueInfo]:

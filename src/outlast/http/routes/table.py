@@ -16,6 +16,7 @@ __all__ = ["API", "ROUTES", "RUN"]
 API = "/api/v1"
 RUN = f"{API}/runs/{{id}}"
 WORKFLOW = f"{API}/workflows/{{name}}"
+WORKER = f"{API}/workers/{{id}}"
 VERSION = f"{WORKFLOW}/versions/{{version}}"
 
 _FOUND: Errors = (errors.RunNotFound, errors.InvalidName, errors.InvalidSetting)
@@ -78,6 +79,8 @@ _DRAFT: Errors = (
 )
 _DECIDE_VERSION: Errors = (errors.FunctionNotFound, errors.InvalidName, errors.StoreFull, NotAllowed)
 
+_WORKER: Errors = (errors.WorkerNotFound, errors.InvalidName)
+
 ROUTES: tuple[Route, ...] = (
     Route("POST", f"{API}/runs", starting.start_run, _START, statuses=(201, 200, 202)),
     Route("GET", f"{API}/runs", runs.list_runs, (errors.InvalidSetting, errors.InvalidName, NotAllowed)),
@@ -115,6 +118,15 @@ ROUTES: tuple[Route, ...] = (
     ),
     Route("POST", f"{VERSION}/decline", definitions.decline_version, _DECIDE_VERSION, scopes=(ADMIN,), tag="workflows"),
     Route("GET", f"{API}/workers", surroundings.list_workers, scopes=(ADMIN,), tag="server"),
+    Route("GET", f"{WORKER}/steps", surroundings.list_held_steps, _WORKER, scopes=(ADMIN,), tag="server"),
+    Route(
+        "POST",
+        f"{WORKER}/drain",
+        surroundings.drain_worker,
+        (*_WORKER, errors.StoreFull),
+        scopes=(ADMIN,),
+        tag="server",
+    ),
     Route("GET", f"{API}/queues", surroundings.list_queues, scopes=(ADMIN,), tag="server"),
     Route("GET", f"{API}/session", session.get_session, is_open=True, tag="session"),
     Route(

@@ -208,6 +208,7 @@ def _matcher(query: RunQuery) -> Callable[[Run], bool]:
     def matches(run: Run) -> bool:
         return (
             all(getattr(run.new, name) == wanted for name, wanted in equal)
+            and query.owner in {None, run.owner}
             and (not query.statuses or run.status in query.statuses)
             and (query.waiting_on is None or _is_like(run.waiting_on, query.waiting_on))
             and (query.created_from is None or run.created_at >= query.created_from)

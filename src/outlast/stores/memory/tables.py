@@ -38,7 +38,9 @@ class Worker:
 
     row: WorkerRow
     expires_at: int
+    renewed_at: int
     dead_at: int | None = None
+    drain_asked_at: int | None = None
 
 
 @dataclass(slots=True, eq=False)

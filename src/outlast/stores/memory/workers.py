@@ -8,6 +8,8 @@ row goes only when no run of it is left.
 
 from __future__ import annotations
 
+import collections
+import heapq
 import itertools
 from typing import TYPE_CHECKING
 
@@ -16,9 +18,12 @@ import msgspec
 from outlast.errors import Fenced
 from outlast.stores.memory.handle import Handle
 from outlast.stores.memory.tables import Worker
-from outlast.stores.store import Reaped, recovery_delay_us
+from outlast.stores.store import Held, HeldTask, Reaped, Renewed, recovery_delay_us
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from outlast.stores.memory.tables import Run, Task
     from outlast.stores.store import WorkerRow
 
 __all__ = ["Workers"]
@@ -34,17 +39,28 @@ class Workers(Handle):
             if known is not None and not self.may_renew(known, now):
                 raise Fenced(worker.id)
             row = msgspec.structs.replace(worker, started_at=worker.started_at or now)
-            tables.workers[worker.id] = Worker(row, expires_at=now + lease_us)
+            asked_at = None if known is None else known.drain_asked_at
+            tables.workers[worker.id] = Worker(row, now + lease_us, now, drain_asked_at=asked_at)
             return now
 
-    def renew(self, worker_id: str, lease_us: int) -> int | None:
+    def renew(self, worker_id: str, lease_us: int) -> Renewed | None:
         with self._opened() as tables:
             now = tables.clock()
             worker = tables.workers.get(worker_id)
             if worker is None or not self.may_renew(worker, now):
                 return None
-            worker.expires_at = now + lease_us
-            return now
+            worker.expires_at, worker.renewed_at = now + lease_us, now
+            return Renewed(now, worker.drain_asked_at)
+
+    async def ask_drain(self, worker_id: str) -> int | None:
+        with self._opened() as tables:
+            now = tables.clock()
+            worker = tables.workers.get(worker_id)
+            if worker is None or _is_gone(worker, now):
+                return None
+            if worker.drain_asked_at is None:
+                worker.drain_asked_at = now
+            return worker.drain_asked_at
 
     async def retire(self, worker_id: str) -> int:
         with self._opened() as tables:
@@ -76,9 +92,25 @@ class Workers(Handle):
     async def list_workers(self) -> list[WorkerRow]:
         with self._opened() as tables:
             return [
-                msgspec.structs.replace(worker.row, expires_at=worker.expires_at, dead_at=worker.dead_at)
+                msgspec.structs.replace(
+                    worker.row,
+                    expires_at=worker.expires_at,
+                    dead_at=worker.dead_at,
+                    renewed_at=worker.renewed_at,
+                    drain_asked_at=worker.drain_asked_at,
+                )
                 for worker in tables.workers.values()
             ]
+
+    async def count_held(self, worker_ids: Sequence[str], *, most: int) -> list[Held]:
+        with self._opened() as tables:
+            held = collections.Counter(task.owner for task in tables.held_tasks)
+            return [Held(one, min(len(tables.owned.get(one, ())), most), min(held[one], most)) for one in worker_ids]
+
+    async def list_held_tasks(self, worker_id: str, *, limit: int = 100) -> list[HeldTask]:
+        with self._opened() as tables:
+            held = [_to_held(tables.runs[task.run], task) for task in tables.held_tasks if task.owner == worker_id]
+            return heapq.nsmallest(limit, held, key=lambda task: (task.claimed_at, task.run, task.key))
 
     def _release(self, worker_id: str, limit: int, now: int) -> Reaped:
         """Take runs from a dead worker."""
@@ -92,6 +124,14 @@ class Workers(Handle):
             run.updated_at = now
         tables.hints.tell()
         return Reaped(worker_id, len(runs), done=worker_id not in tables.owned)
+
+
+def _to_held(run: Run, task: Task) -> HeldTask:
+    new = task.new
+    return HeldTask(
+        run.uid, run.new.id, run.new.workflow, new.key, new.attempt, new.queue, new.function, task.claimed_at or 0,
+        run.new.user,
+    )  # fmt: skip
 
 
 def _is_gone(worker: Worker, now: int) -> bool:

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Coroutine
 
     from outlast.stores.postgres.settings import Settings
+    from outlast.stores.store import Renewed
 
 __all__ = ["Heartbeats"]
 
@@ -41,7 +42,7 @@ class Heartbeats:
         """Have the connection before the first lease runs: a short one could lapse while it is made."""
         await asyncio.wrap_future(self._start(self._connect(), lease_us))
 
-    def renew(self, worker_id: str, lease_us: int) -> int | None:
+    def renew(self, worker_id: str, lease_us: int) -> Renewed | None:
         """The store's `renew`: blocks, for no longer than a third of the lease or two; from any thread."""
         asked = self._start(self._renew(worker_id, lease_us), lease_us)
         try:
@@ -85,7 +86,7 @@ class Heartbeats:
         async with self._pool.link():
             pass
 
-    async def _renew(self, worker_id: str, lease_us: int) -> int | None:
+    async def _renew(self, worker_id: str, lease_us: int) -> Renewed | None:
         assert self._pool is not None
         try:
             async with self._pool.link() as link:

@@ -115,7 +115,8 @@ def write_query(query: RunQuery) -> tuple[str, list[Any]]:
 
 
 def _iter_filters(query: RunQuery, put: Callable[[object], str]) -> Iterator[str]:
-    for column, wanted in (("workflow", query.workflow), ("user_id", query.user), ("parent", query.parent)):
+    given = {"workflow": query.workflow, "user_id": query.user, "parent": query.parent, "owner": query.owner}
+    for column, wanted in given.items():
         if wanted is not None:
             yield f"r.{column} = {put(wanted)}"
     if query.statuses:

@@ -37,6 +37,8 @@ if TYPE_CHECKING:
         ClaimedTask,
         Claiming,
         Entry,
+        Held,
+        HeldTask,
         Inbox,
         Look,
         NewMessage,
@@ -45,6 +47,7 @@ if TYPE_CHECKING:
         Progress,
         QueueRow,
         Reaped,
+        Renewed,
         RunQuery,
         RunRow,
         Sent,
@@ -188,7 +191,7 @@ class PostgresStore:
         await self._heartbeats.warm_up(lease_us)
         return await self._ask(lambda link: workers.register(link, worker, lease_us))
 
-    def renew(self, worker_id: str, lease_us: int) -> int | None:
+    def renew(self, worker_id: str, lease_us: int) -> Renewed | None:
         self._check()
         return self._heartbeats.renew(worker_id, lease_us)
 
@@ -205,6 +208,15 @@ class PostgresStore:
 
     async def list_workers(self) -> list[WorkerRow]:
         return await self._ask(workers.list_workers)
+
+    async def ask_drain(self, worker_id: str) -> int | None:
+        return await self._ask(lambda link: workers.ask_drain(link, worker_id))
+
+    async def count_held(self, worker_ids: Sequence[str], *, most: int) -> list[Held]:
+        return await self._ask(lambda link: workers.count_held(link, worker_ids, most))
+
+    async def list_held_tasks(self, worker_id: str, *, limit: int = 100) -> list[HeldTask]:
+        return await self._ask(lambda link: workers.list_held_tasks(link, worker_id, limit))
 
     async def look(self, claiming: Claiming) -> Look:
         look = await self._ask(lambda link: runs.look(link, claiming))

@@ -9,17 +9,27 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import msgspec
-
 from outlast.errors import Fenced
 from outlast.stores.postgres.migrate import known_migrations
 from outlast.stores.postgres.statements import load_statements
-from outlast.stores.store import Reaped, WorkerRow, recovery_delay_us
+from outlast.stores.store import Held, HeldTask, Reaped, Renewed, WorkerRow, recovery_delay_us
 
 if TYPE_CHECKING:
-    from outlast.stores.postgres.link import Link
+    from collections.abc import Sequence
 
-__all__ = ["hand_back", "list_workers", "now", "reap", "register", "renew"]
+    from outlast.stores.postgres.link import Link, Record
+
+__all__ = [
+    "ask_drain",
+    "count_held",
+    "hand_back",
+    "list_held_tasks",
+    "list_workers",
+    "now",
+    "reap",
+    "register",
+    "renew",
+]
 
 _sql = load_statements("workers")
 
@@ -45,6 +55,7 @@ async def register(link: Link, worker: WorkerRow, lease_us: int) -> int:
         deploy=worker.deploy,
         python=worker.python,
         versions=worker.versions,
+        release=worker.release,
         schema=known_migrations()[-1].number,
         started_at=worker.started_at,
         lease=lease_us,
@@ -54,9 +65,15 @@ async def register(link: Link, worker: WorkerRow, lease_us: int) -> int:
     return int(row[0])
 
 
-async def renew(link: Link, worker_id: str, lease_us: int) -> int | None:
+async def renew(link: Link, worker_id: str, lease_us: int) -> Renewed | None:
     """The store's `renew`."""
     row = await link.find(_sql["renew"], id=worker_id, lease=lease_us)
+    return None if row is None else Renewed(*row)
+
+
+async def ask_drain(link: Link, worker_id: str) -> int | None:
+    """The store's `ask_drain`."""
+    row = await link.find(_sql["ask_drain"], id=worker_id)
     return None if row is None else int(row[0])
 
 
@@ -90,12 +107,17 @@ async def reap(link: Link, limit: int, *, orphans: bool) -> Reaped | None:
 
 async def list_workers(link: Link) -> list[WorkerRow]:
     """The store's `list_workers`."""
-    return [
-        msgspec.structs.replace(
-            WorkerRow(worker_id, host, pid, tuple(queues), tuple(functions), *rest), versions=tuple(versions)
-        )
-        for worker_id, host, pid, queues, functions, *rest, versions in await link.fetch(_sql["list"])
-    ]
+    return [_to_worker_row(row) for row in await link.fetch(_sql["list"])]
+
+
+async def count_held(link: Link, worker_ids: Sequence[str], most: int) -> list[Held]:
+    """The store's `count_held`."""
+    return [Held(*row) for row in await link.fetch(_sql["count_held"], ids=worker_ids, most=most)]
+
+
+async def list_held_tasks(link: Link, worker_id: str, limit: int) -> list[HeldTask]:
+    """The store's `list_held_tasks`."""
+    return [HeldTask(*row) for row in await link.fetch(_sql["list_held_tasks"], worker=worker_id, limit=limit)]
 
 
 async def _release(link: Link, worker_id: str, limit: int) -> Reaped:
@@ -104,3 +126,8 @@ async def _release(link: Link, worker_id: str, limit: int) -> Reaped:
     released = await link.run(_sql["reap_runs"], id=worker_id, limit=limit, delays=_DELAYS, longest=longest)
     [(more,)] = await link.fetch(_sql["owns_any"], id=worker_id)
     return Reaped(worker_id, released, done=not more)
+
+
+def _to_worker_row(row: Record) -> WorkerRow:
+    lists = {name: tuple(row[name]) for name in ("queues", "functions", "versions")}
+    return WorkerRow(**dict(row) | lists)

@@ -116,7 +116,10 @@ def write_query(query: RunQuery) -> tuple[Statement, list[Value]]:
 
 
 def _choose_index(query: RunQuery) -> str:
-    """The one that leaves the fewest rows to look at; all are in the order of the page but that of what fell."""
+    """The one that leaves the fewest rows to look at; all are in the order of the page but those of what fell and
+    of what a worker holds, which is no more than it has room for."""
+    if query.owner is not None:
+        return "runs_owner"
     if query.parent is not None:
         return "runs_parent"
     if query.user is not None:
@@ -129,7 +132,8 @@ def _choose_index(query: RunQuery) -> str:
 
 
 def _iter_filters(query: RunQuery) -> Iterator[tuple[str, list[Value]]]:
-    for column, wanted in (("workflow", query.workflow), ("user_id", query.user), ("parent", query.parent)):
+    given = {"workflow": query.workflow, "user_id": query.user, "parent": query.parent, "owner": query.owner}
+    for column, wanted in given.items():
         if wanted is not None:
             yield f"r.{column} = ?", [wanted]
     if query.statuses:

@@ -33,6 +33,8 @@ if TYPE_CHECKING:
         ClaimedTask,
         Claiming,
         Entry,
+        Held,
+        HeldTask,
         Inbox,
         Look,
         NewMessage,
@@ -41,6 +43,7 @@ if TYPE_CHECKING:
         Progress,
         QueueRow,
         Reaped,
+        Renewed,
         RunQuery,
         RunRow,
         Sent,
@@ -135,7 +138,7 @@ class SqliteStore:
     async def register(self, worker: WorkerRow, lease_us: int) -> int:
         return await self._write(lambda tx: workers.register(tx, worker, lease_us))
 
-    def renew(self, worker_id: str, lease_us: int) -> int | None:
+    def renew(self, worker_id: str, lease_us: int) -> Renewed | None:
         self._check()
         return self._writer.run_urgently(lambda tx: workers.renew(tx, worker_id, lease_us))
 
@@ -152,6 +155,15 @@ class SqliteStore:
 
     async def list_workers(self) -> list[WorkerRow]:
         return await self._read(workers.list_workers)
+
+    async def ask_drain(self, worker_id: str) -> int | None:
+        return await self._write(lambda tx: workers.ask_drain(tx, worker_id))
+
+    async def count_held(self, worker_ids: Sequence[str], *, most: int) -> list[Held]:
+        return await self._read(lambda tx: workers.count_held(tx, worker_ids, most))
+
+    async def list_held_tasks(self, worker_id: str, *, limit: int = 100) -> list[HeldTask]:
+        return await self._read(lambda tx: workers.list_held_tasks(tx, worker_id, limit))
 
     async def look(self, claiming: Claiming) -> Look:
         return await self._read(lambda tx: runs.look(tx, claiming))

@@ -6,22 +6,38 @@ row goes only when no run of it is left.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from outlast.errors import Fenced
 from outlast.stores.sqlite.migrate import list_migrations
 from outlast.stores.sqlite.statements import load_statements
-from outlast.stores.store import Reaped, WorkerRow, recovery_delay_us
+from outlast.stores.store import Held, HeldTask, Reaped, Renewed, WorkerRow, recovery_delay_us
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from outlast.stores.sqlite.transaction import Row, Transaction
 
-__all__ = ["hand_back", "list_workers", "reap", "register", "renew", "require_lease"]
+__all__ = [
+    "ask_drain",
+    "count_held",
+    "hand_back",
+    "list_held_tasks",
+    "list_workers",
+    "reap",
+    "register",
+    "renew",
+    "require_lease",
+]
 
 _sql = load_statements("workers")
 
+_COLUMNS = (
+    *("id", "host", "pid", "deploy", "python", "started_at", "expires_at", "dead_at"),
+    *("renewed_at", "drain_asked_at", "release"),
+)
 _LAST_DELAY = 8  # from here on `recovery_delay_us` does not grow
 _DELAYS = msgspec.json.encode([recovery_delay_us(n) for n in range(_LAST_DELAY)]).decode()
 
@@ -43,6 +59,7 @@ def register(tx: Transaction, worker: WorkerRow, lease_us: int) -> int:
         "deploy": worker.deploy,
         "python": worker.python,
         "versions": _to_json(worker.versions),
+        "release": worker.release,
         "schema": list_migrations()[-1].number,
         "started_at": worker.started_at or tx.now,
         "expires_at": tx.now + lease_us,
@@ -53,9 +70,16 @@ def register(tx: Transaction, worker: WorkerRow, lease_us: int) -> int:
     return tx.now
 
 
-def renew(tx: Transaction, worker_id: str, lease_us: int) -> int | None:
+def renew(tx: Transaction, worker_id: str, lease_us: int) -> Renewed | None:
     """The store's `renew`."""
-    return tx.now if tx.run(_sql["renew"], (tx.now + lease_us, worker_id, tx.now)) else None
+    row = tx.find(_sql["renew"], {"id": worker_id, "now": tx.now, "until": tx.now + lease_us})
+    return None if row is None else Renewed(tx.now, row[0])
+
+
+def ask_drain(tx: Transaction, worker_id: str) -> int | None:
+    """The store's `ask_drain`."""
+    row = tx.find(_sql["ask_drain"], {"id": worker_id, "now": tx.now})
+    return None if row is None else int(row[0])
 
 
 def hand_back(tx: Transaction, worker_id: str, limit: int) -> int:
@@ -89,6 +113,17 @@ def list_workers(tx: Transaction) -> list[WorkerRow]:
     return [_to_worker_row(row) for row in tx.fetch(_sql["list"])]
 
 
+def count_held(tx: Transaction, worker_ids: Sequence[str], most: int) -> list[Held]:
+    """The store's `count_held`."""
+    counts = [tx.fetch(_sql["count_held"], {"worker": worker_id, "most": most})[0] for worker_id in worker_ids]
+    return [Held(worker_id, *count) for worker_id, count in zip(worker_ids, counts, strict=True)]
+
+
+def list_held_tasks(tx: Transaction, worker_id: str, limit: int) -> list[HeldTask]:
+    """The store's `list_held_tasks`."""
+    return [HeldTask(*row) for row in tx.fetch(_sql["list_held_tasks"], (worker_id, limit))]
+
+
 def _release(tx: Transaction, worker_id: str, limit: int) -> Reaped:
     """Take runs from a dead worker."""
     longest = recovery_delay_us(_LAST_DELAY)
@@ -99,9 +134,13 @@ def _release(tx: Transaction, worker_id: str, limit: int) -> Reaped:
 
 
 def _to_worker_row(row: Row) -> WorkerRow:
-    worker_id, host, pid, queues, functions, *rest, versions = row
-    found = WorkerRow(worker_id, host, pid, _from_json(queues), _from_json(functions), *rest)
-    return msgspec.structs.replace(found, versions=_from_json(versions))
+    *head, queues, functions, versions = row
+    lists: dict[str, Any] = {
+        "queues": _from_json(queues),
+        "functions": _from_json(functions),
+        "versions": _from_json(versions),
+    }
+    return WorkerRow(**dict(zip(_COLUMNS, head, strict=True)), **lists)
 
 
 def _to_json(names: tuple[str, ...]) -> str:

@@ -1,25 +1,32 @@
 -- name: register
 -- Add a worker, or its row anew while its lease runs. A lease that lapsed never revives.
 insert into outlast.workers as w (
-  id, host, pid, queues, functions, deploy, python, schema, started_at, expires_at, versions
+  id, host, pid, queues, functions, deploy, python, schema, started_at, expires_at, versions, renewed_at, release
 )
 select
   :id::text, :host::text, :pid::bigint, :queues::text[], :functions::text[], :deploy::text, :python::text,
   :schema::int, coalesce(nullif(:started_at::bigint, 0), clock.now), clock.now + :lease::bigint,
-  :versions::text[]
+  :versions::text[], clock.now, :release::text
 from (select outlast.now_us() as now) clock
 on conflict (id) do update set
   host = excluded.host, pid = excluded.pid, queues = excluded.queues, functions = excluded.functions,
   deploy = excluded.deploy, python = excluded.python, schema = excluded.schema, started_at = excluded.started_at,
-  expires_at = excluded.expires_at, versions = excluded.versions
+  expires_at = excluded.expires_at, versions = excluded.versions, renewed_at = excluded.renewed_at,
+  release = excluded.release
 where w.dead_at is null and w.expires_at > outlast.now_us()
 returning w.expires_at - :lease::bigint as now;
 
 -- name: renew
--- Extend a lease that has not lapsed.
-update outlast.workers set expires_at = outlast.now_us() + :lease::bigint
+-- Extend a lease that has not lapsed; with it comes whether the worker was asked to drain.
+update outlast.workers set expires_at = outlast.now_us() + :lease::bigint, renewed_at = outlast.now_us()
 where id = :id::text and dead_at is null and expires_at > outlast.now_us()
-returning expires_at - :lease::bigint as now;
+returning expires_at - :lease::bigint as now, drain_asked_at;
+
+-- name: ask_drain
+-- Put on record that a worker whose lease runs is to drain, since when it was first asked.
+update outlast.workers set drain_asked_at = coalesce(drain_asked_at, outlast.now_us())
+where id = :id::text and dead_at is null and expires_at > outlast.now_us()
+returning drain_asked_at;
 
 -- name: find_gone
 -- A worker that is dead, or lapsed, and whose row nobody holds. It is locked against its fence, which a plain update would
@@ -82,8 +89,24 @@ where o.id is not null and not exists (select 1 from outlast.workers w where w.i
 
 -- name: list
 -- All workers.
-select id, host, pid, queues, functions, deploy, python, started_at, expires_at, dead_at, versions
+select
+  id, host, pid, queues, functions, deploy, python, started_at, expires_at, dead_at, versions, renewed_at,
+  drain_asked_at, release
 from outlast.workers order by id;
+
+-- name: count_held
+-- How many runs and tasks each of these workers holds, neither counted past a limit.
+select
+  asked.id,
+  (select count(*) from (select 1 from outlast.runs r where r.owner = asked.id limit :most::bigint) held) as runs,
+  (select count(*) from (select 1 from outlast.tasks t where t.owner = asked.id limit :most::bigint) held) as tasks
+from unnest(:ids::text[]) with ordinality as asked (id, place) order by asked.place;
+
+-- name: list_held_tasks
+-- Tasks that a worker holds, the first ones taken first.
+select t.run_uid, r.id, r.workflow, t.key, t.attempt, t.queue, t.function, t.claimed_at, r.user_id
+from outlast.tasks t join outlast.runs r on r.uid = t.run_uid
+where t.owner = :worker::text order by t.claimed_at, t.run_uid, t.key limit :limit::bigint;
 
 -- name: now
 -- The store's clock.

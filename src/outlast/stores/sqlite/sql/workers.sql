@@ -1,19 +1,27 @@
 -- name: register
 -- Add a worker, or its row anew while its lease runs. A lease that lapsed never revives.
 insert into workers (
-  id, host, pid, queues, functions, deploy, python, schema, started_at, expires_at, versions
+  id, host, pid, queues, functions, deploy, python, schema, started_at, expires_at, versions, renewed_at, release
 ) values (
-  :id, :host, :pid, :queues, :functions, :deploy, :python, :schema, :started_at, :expires_at, :versions
+  :id, :host, :pid, :queues, :functions, :deploy, :python, :schema, :started_at, :expires_at, :versions, :now, :release
 )
 on conflict (id) do update set
   host = excluded.host, pid = excluded.pid, queues = excluded.queues, functions = excluded.functions,
   deploy = excluded.deploy, python = excluded.python, schema = excluded.schema, started_at = excluded.started_at,
-  expires_at = excluded.expires_at, versions = excluded.versions
+  expires_at = excluded.expires_at, versions = excluded.versions, renewed_at = excluded.renewed_at,
+  release = excluded.release
 where dead_at is null and expires_at > :now;
 
 -- name: renew
--- Extend a lease that has not lapsed.
-update workers set expires_at = ? where id = ? and dead_at is null and expires_at > ?;
+-- Extend a lease that has not lapsed; with it comes whether the worker was asked to drain.
+update workers set expires_at = :until, renewed_at = :now where id = :id and dead_at is null and expires_at > :now
+returning drain_asked_at;
+
+-- name: ask_drain
+-- Put on record that a worker whose lease runs is to drain, since when it was first asked.
+update workers set drain_asked_at = coalesce(drain_asked_at, :now)
+where id = :id and dead_at is null and expires_at > :now
+returning drain_asked_at;
 
 -- name: is_alive
 -- Whether a worker may write: the fence of its every transaction.
@@ -62,5 +70,19 @@ select id from owners where id is not null and not exists (select 1 from workers
 
 -- name: list
 -- All workers.
-select id, host, pid, queues, functions, deploy, python, started_at, expires_at, dead_at, versions
+select
+  id, host, pid, deploy, python, started_at, expires_at, dead_at, renewed_at, drain_asked_at, release, queues,
+  functions, versions
 from workers order by id;
+
+-- name: count_held
+-- How many runs and tasks a worker holds, neither counted past a limit.
+select
+  (select count(*) from (select 1 from runs where owner = :worker limit :most)),
+  (select count(*) from (select 1 from tasks where owner = :worker limit :most));
+
+-- name: list_held_tasks
+-- Tasks that a worker holds, the first ones taken first.
+select t.run_uid, r.id, r.workflow, t.key, t.attempt, t.queue, t.function, t.claimed_at, r.user_id
+from tasks t indexed by tasks_owner join runs r on r.uid = t.run_uid
+where t.owner = ? order by t.claimed_at, t.run_uid, t.key limit ?;

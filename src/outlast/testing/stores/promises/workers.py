@@ -35,8 +35,9 @@ async def test_the_stores_clock_runs(store: Store, clock: Clock) -> None:
 async def test_a_worker_is_listed_as_it_registered(store: Store) -> None:
     """Its row says who it is, what it serves, and until when its lease runs."""
     given = WorkerRow(
-        "w", "host-7", 4711, queues=("a", "b"), functions=("shop", "charge"), deploy="d1", python="3.13", started_at=5
-    )
+        "w", "host-7", 4711, queues=("a", "b"), functions=("shop", "charge"), deploy="d1", python="3.13", started_at=5,
+        versions=("shop#v1",), release="0.9",
+    )  # fmt: skip
     now = await store.register(given, HOUR)
     [found] = await store.list_workers()
     assert found.expires_at == now + HOUR
@@ -44,6 +45,9 @@ async def test_a_worker_is_listed_as_it_registered(store: Store) -> None:
         ("w", "host-7", 4711, ("a", "b"), ("shop", "charge"), "d1", "3.13")
     )
     assert found.dead_at is None
+    assert found.drain_asked_at is None
+    assert (found.versions, found.release, found.started_at) == (("shop#v1",), "0.9", 5)
+    assert now - 1_000_000 < found.renewed_at <= await store.now()
 
 
 async def test_registering_twice_is_registering_once(store: Store) -> None:
@@ -61,10 +65,11 @@ async def test_a_renewed_lease_runs_on(store: Store, clock: Clock) -> None:
     await own(store, "w", "r")
     for _ in range(4):
         await clock.advance(store, clock.lease_us // 2)
-        now = store.renew("w", clock.lease_us)
-        assert now is not None
+        renewed = store.renew("w", clock.lease_us)
+        assert renewed is not None
         [found] = await store.list_workers()
-        assert found.expires_at == now + clock.lease_us
+        assert found.expires_at == renewed.now + clock.lease_us
+        assert renewed.now - 1_000_000 < found.renewed_at <= await store.now()
     assert await store.reap() is None
     await land(store, "w", entry("r", 1))
 
@@ -72,10 +77,10 @@ async def test_a_renewed_lease_runs_on(store: Store, clock: Clock) -> None:
 async def test_a_lease_is_renewed_from_another_thread(store: Store, clock: Clock) -> None:
     """A heartbeat has its own thread, which no body can block."""
     await register(store, "w", clock.lease_us)
-    now = await asyncio.to_thread(store.renew, "w", HOUR)
-    assert now is not None
+    renewed = await asyncio.to_thread(store.renew, "w", HOUR)
+    assert renewed is not None
     [found] = await store.list_workers()
-    assert found.expires_at == now + HOUR
+    assert found.expires_at == renewed.now + HOUR
 
 
 # PROTOCOL F5
@@ -107,6 +112,73 @@ async def test_a_dead_id_does_not_register_again(store: Store, clock: Clock) -> 
     await store.reap(limit=1)
     with pytest.raises(Fenced):
         await register(store, "w", HOUR)
+
+
+# --- being asked to drain ---------------------------------------------------------------------------------------------
+
+
+# SPEC Q4
+async def test_a_worker_asked_to_drain_hears_of_it_with_its_next_renewal(store: Store, worker: str, other: str) -> None:
+    """It costs no statement of its own; others hear nothing, and everybody can see it."""
+    renewed = store.renew(worker, HOUR)
+    assert renewed is not None
+    assert renewed.drain_asked_at is None
+    asked_at = await store.ask_drain(worker)
+    assert asked_at is not None
+    assert asked_at <= await store.now()
+    for _ in range(2):  # an answer may be lost
+        renewed = store.renew(worker, HOUR)
+        assert renewed is not None
+        assert renewed.drain_asked_at == asked_at
+    spared = store.renew(other, HOUR)
+    assert spared is not None
+    assert spared.drain_asked_at is None
+    assert {row.id: row.drain_asked_at for row in await store.list_workers()} == {worker: asked_at, other: None}
+
+
+async def test_asked_twice_is_asked_once(store: Store, worker: str, clock: Clock) -> None:
+    """The first time counts, also for a worker that registers again because an answer was lost."""
+    asked_at = await store.ask_drain(worker)
+    await clock.advance(store, 1000)
+    assert await store.ask_drain(worker) == asked_at
+    await register(store, worker, HOUR)
+    renewed = store.renew(worker, HOUR)
+    assert renewed is not None
+    assert renewed.drain_asked_at == asked_at
+
+
+async def test_a_worker_that_drains_still_writes(store: Store, worker: str) -> None:
+    """Until it has handed back it holds its lease, and what its steps did is recorded."""
+    await own(store, worker, "r")
+    await store.ask_drain(worker)
+    await land(store, worker, entry("r", 1))
+    assert await store.retire(worker) == 1
+
+
+async def test_nobody_without_a_lease_can_be_asked_to_drain(store: Store, clock: Clock) -> None:
+    """Nobody of that name; one that left; one that lapsed, noticed or not: whoever asks is told."""
+    assert await store.ask_drain("nobody") is None
+    await register(store, "gone", HOUR)
+    await store.retire("gone")
+    assert await store.ask_drain("gone") is None
+    await register(store, "w", clock.lease_us)
+    await own(store, "w", "a", "b")
+    await clock.advance(store, clock.lease_us)
+    assert await store.ask_drain("w") is None
+    await store.reap(limit=1)
+    assert await store.ask_drain("w") is None
+
+
+async def test_one_that_dies_while_it_drains_is_reaped_as_any(store: Store, clock: Clock, other: str) -> None:
+    """Being asked keeps nobody alive, and nobody's runs."""
+    await register(store, "w", clock.lease_us)
+    await own(store, "w", "r")
+    await store.ask_drain("w")
+    await clock.advance(store, clock.lease_us)
+    reaped = await store.reap()
+    assert reaped is not None
+    assert (reaped.worker, reaped.runs) == ("w", 1)
+    assert await claim(store, other) == ["r"]
 
 
 # --- leaving ----------------------------------------------------------------------------------------------------------
