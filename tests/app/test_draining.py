@@ -24,19 +24,22 @@ class Yard:
         self.may_end = asyncio.Event()
         self.apps = [self.make_app(url), self.make_app(url)]
 
+    async def carry(self, load: str) -> str:
+        self.begun.append(load)
+        if load.startswith("long"):
+            await self.may_end.wait()
+        return load
+
     def make_app(self, url: str) -> Outlast:
         app = Outlast(url)
 
         @app.step(name="haul", retries=3)
         async def haul(load: str) -> str:
-            self.begun.append(load)
-            if load.startswith("long"):
-                await self.may_end.wait()
-            return load
+            return await self.carry(load)
 
         @app.step(name="far", queue="far")
         async def far(load: str) -> str:
-            return await haul.fn(load)
+            return await self.carry(load)
 
         @app.workflow(name="two")
         async def two(ctx: Context, load: str) -> list[str]:
@@ -217,6 +220,7 @@ async def test_one_that_lost_its_lease_comes_back_and_serves(yard: Yard) -> None
     here, there = yard.apps
     async with there, here.worker(lease=LEASE) as worker:
         old = worker.id
+        assert worker._heartbeat is not None
         worker._heartbeat.stop()  # before it could hear
         await there.drain(old)
         await there._store.retire(old)  # a peer finds it lapsed
@@ -239,6 +243,7 @@ async def test_a_round_of_work_ends_when_its_worker_is_asked_to_drain(yard: Yard
         assert here._engine is not None
         assert here._engine.worker is not None
         await there.drain(worker.id)
+        assert here._engine.worker._heartbeat is not None
         here._engine.worker._heartbeat.beat()  # its next is three seconds off
         await asyncio.wait_for(working, 10)
         assert await there.workers() == []

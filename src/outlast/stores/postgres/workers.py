@@ -7,7 +7,7 @@ it is left.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from outlast.errors import Fenced
 from outlast.stores.postgres.migrate import known_migrations
@@ -129,5 +129,6 @@ async def _release(link: Link, worker_id: str, limit: int) -> Reaped:
 
 
 def _to_worker_row(row: Record) -> WorkerRow:
-    lists = {name: tuple(row[name]) for name in ("queues", "functions", "versions")}
-    return WorkerRow(**dict(row) | lists)
+    values: dict[str, Any] = dict(row)
+    values |= {name: tuple(row[name]) for name in ("queues", "functions", "versions")}
+    return WorkerRow(**values)
