@@ -2,9 +2,9 @@
 
 import { html, useState } from "./vendor/preact.js";
 import { ask, get, post, runPath } from "./api.js";
-import { ENDED } from "./format.js";
+import { ENDED, localTime, middle } from "./format.js";
 import { initial, JsonField, SchemaForm } from "./forms.js";
-import { act, Dialog, tell, Trouble, useData } from "./parts.js";
+import { act, Dialog, tell, Time, Trouble, useData } from "./parts.js";
 import { undosOf } from "./plan.js";
 import { go } from "./router.js";
 
@@ -149,7 +149,7 @@ export function Answer({ run, wait, close }) {
       .then((done) => done && close());
   };
   return html`<${Dialog} title=${wait.question || wait.name} onClose=${close}><form onSubmit=${send}>
-    <p class="faint">Run ${run.id}${wait.until ? ` · until ${new Date(wait.until).toLocaleString()}` : ""}
+    <p class="faint">Run ${run.id}${wait.until && html` · until <${Time} at=${wait.until} />`}
       ${wait.approvers ? ` · may answer: ${wait.approvers}` : ""}${wait.scope ? ` · with the scope ${wait.scope}` : ""}</p>
     ${wait.kind === "approval" && html`<${SchemaForm} schema=${schema} value=${value} onChange=${setValue} id="answer" />`}
     ${asks && html`<div class="field"><label for="who">Who decides: this server does not know you</label><input id="who" required value=${who} onInput=${(e) => setWho(e.target.value)} /></div>`}
@@ -157,26 +157,45 @@ export function Answer({ run, wait, close }) {
   </form></${Dialog}>`;
 }
 
+const INPUTS_KEPT = 8;
+const memoryOf = (name) => `outlast:inputs:${name}`;
+
+/** Inputs that were used before in this browser, the latest first: [{ at, id, input }]. */
+function inputsOf(name) {
+  try { return JSON.parse(localStorage.getItem(memoryOf(name))) || []; } catch { return []; }
+}
+
+function keepInput(name, input, id) {
+  const same = JSON.stringify(input);
+  const others = inputsOf(name).filter((one) => JSON.stringify(one.input) !== same);
+  const kept = [{ at: new Date().toISOString(), id, input }, ...others].slice(0, INPUTS_KEPT);
+  try { localStorage.setItem(memoryOf(name), JSON.stringify(kept)); } catch { /* private window, or too large: it is not remembered */ }
+}
+
 export function StartRun({ name, close }) {
   const { data, problem } = useData((signal) => get(`workflows/${encodeURIComponent(name)}`, null, signal), [name]);
-  const memory = `outlast:input:${name}`;
-  const [value, setValue] = useState(() => { try { return JSON.parse(localStorage.getItem(memory)) ?? undefined; } catch { return undefined; } });
+  const [used] = useState(() => inputsOf(name));
+  const [chosen, setChosen] = useState(used.length ? "0" : "");
+  const [value, setValue] = useState(used[0]?.input);
   const [id, setId] = useState("");
-  const current = value === undefined && data ? initial(data.input_schema) : value;
+  const current = value === undefined && data && chosen === "" ? initial(data.input_schema) : value;
+  const choose = (which) => { setChosen(which); setValue(which === "" ? initial(data.input_schema) : used[which].input); };
   const send = async (event) => {
     event.preventDefault();
-    try { localStorage.setItem(memory, JSON.stringify(current)); } catch { /* private window: the input is not remembered */ }
     try {
       const made = await post("runs", { workflow: name, input: current, ...(id ? { id } : {}) });
+      keepInput(name, current, made.id);
       tell(`${made.id} is started.`);
       go("run", [made.id], { uid: made.uid });
     } catch (error) { tell(`${error.code}: ${error.message}`, "bad"); }
   };
   return html`<${Dialog} title=${`Start ${name}`} onClose=${close}>
     ${problem && html`<${Trouble} problem=${problem} />`}
-    ${data && html`<form onSubmit=${send}><${SchemaForm} schema=${data.input_schema} value=${current} onChange=${setValue} id="start" />
+    ${data && html`<form onSubmit=${send}>
+      ${used.length > 0 && html`<div class="field"><label for="used">Begin with</label><select id="used" value=${chosen} onChange=${(e) => choose(e.target.value)}>
+        <option value="">an empty form</option>
+        ${used.map((one, i) => html`<option key=${one.at} value=${String(i)}>${middle(one.id || "", 26)}, ${localTime(one.at)}: ${middle(JSON.stringify(one.input), 50)}</option>`)}</select></div>`}
+      <${SchemaForm} key=${chosen} schema=${data.input_schema} value=${current} onChange=${setValue} id="start" />
       <div class="field"><label for="start-id">Id: the same again is the same run (optional)</label><input id="start-id" value=${id} onInput=${(e) => setId(e.target.value)} /></div>
       <${Buttons} close=${close}><button class="primary" disabled=${current === undefined}>Start</button></${Buttons}></form>`}</${Dialog}>`;
 }
-
-

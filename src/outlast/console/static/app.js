@@ -12,6 +12,26 @@ import { Waits } from "./waits.js";
 import { Queues, Workers } from "./workers.js";
 
 const PLACES = [["workflows", "Workflows"], ["runs", "Runs"], ["waits", "Waits"], ["workers", "Workers"], ["queues", "Queues"]];
+const STEPS = { j: 1, ArrowDown: 1, k: -1, ArrowUp: -1 };
+
+/** Through the list that is shown: j and k from anywhere, arrows from a row of it, since elsewhere they scroll. On a run: into
+    its waterfall, which goes on by itself. */
+function stepThrough(event) {
+  const by = STEPS[event.key];
+  if (!by || event.defaultPrevented) return;
+  const links = [...document.querySelectorAll("#main .row-link")];
+  const row = document.activeElement.closest("#main tr, #main article");
+  const at = row ? links.findIndex((link) => row.contains(link)) : -1;
+  const isLetter = event.key.length === 1;
+  if (at < 0 && !isLetter) return;
+  const rows = document.querySelector("#main .rows");
+  const to = at < 0 ? links[0] : links[at + by];
+  if (to) { event.preventDefault(); to.focus(); } else if (rows && !rows.contains(document.activeElement)) {
+    rows.focus();
+    rows.dispatchEvent(new KeyboardEvent("keydown", { key: event.key }));
+  }
+}
+
 const KEYS = [["/", "find a run, a workflow, a place"], ["j k ↓ ↑", "through lists and steps"], ["← →", "through time, on the slider"],
   ["g r, g w", "to runs, to workflows"], ["?", "this"]];
 
@@ -38,6 +58,7 @@ function App() {
       if (before === "g" && event.key === "r") go("runs");
       if (before === "g" && event.key === "w") go("workflows");
       before = event.key;
+      stepThrough(event);
     };
     addEventListener("keydown", press);
     return () => removeEventListener("keydown", press);

@@ -1,6 +1,6 @@
 // Workflows: their plans, versions and figures; graphs that are stored as drafts, and what becomes of them.
 
-import { html, useState } from "./vendor/preact.js";
+import { html, useEffect, useRef, useState } from "./vendor/preact.js";
 import { get, post } from "./api.js";
 import { StartRun } from "./actions.js";
 import { JsonField } from "./forms.js";
@@ -32,8 +32,8 @@ export function Workflows({ changes }) {
         <code>${one.version}</code> <span class="faint">stored by ${one.created_by || "a worker"}, <${Time} at=${one.created_at} /></span></div>`)}</section>`}
     ${!data.length && html`<${Empty}>This server knows no workflow. Start it with the module that has them.</${Empty}>`}
     <div class="cards">${data.map((one) => html`<article key=${one.name}>
-      <h3><a href=${href("workflow", [one.name])}>${one.name}</a></h3><p>${one.doc || html`<span class="faint">No description.</span>`}</p>
-      <p class="faint">version ${one.version}</p>
+      <h3><a class="row-link" href=${href("workflow", [one.name])}>${one.name}</a></h3><p>${one.doc || html`<span class="faint">No description.</span>`}</p>
+      <p class="faint">version ${one.version}</p><${Recent} name=${one.name} changes=${changes} />
       <div class="actions"><button class="primary" onClick=${() => setStarting(one.name)}>Start</button><a class="button" href=${href("runs", [], { workflow: one.name })}>Runs</a></div></article>`)}</div>
     ${starting && html`<${StartRun} name=${starting} close=${() => setStarting(null)} />`}
     ${drafting && html`<${NewDraft} session=${session} close=${() => setDrafting(false)} />`}`;
@@ -118,15 +118,57 @@ function NewDraft({ session, close }) {
     <footer><button type="button" onClick=${close}>Back</button><button class="primary" disabled=${definition === undefined}>Store it</button></footer></form></${Dialog}>`;
 }
 
-function Figures({ runs }) {
+const tookOf = (run) => ms(run.finished_at) - ms(run.started_at);
+
+/** Of those that have ended: the share that completed, and how long they took. */
+function figuresOf(runs) {
   const ended = runs.filter((run) => run.finished_at && run.started_at);
-  const took = ended.map((run) => ms(run.finished_at) - ms(run.started_at)).sort((a, b) => a - b);
-  const at = (share) => took[Math.min(took.length - 1, Math.floor(took.length * share))];
+  const took = ended.map(tookOf).sort((a, b) => a - b);
+  const at = (share) => (took.length ? span(took[Math.min(took.length - 1, Math.floor(took.length * share))]) : "–");
   const good = ended.filter((run) => run.status === "completed").length;
-  const line = ended.slice(0, 60).reverse().map((run) => ms(run.finished_at) - ms(run.started_at));
+  return { ended, share: ended.length ? `${Math.round((good / ended.length) * 100)} %` : "–", half: at(0.5), most: at(0.95) };
+}
+
+function Figures({ runs }) {
+  const { ended, share, half, most } = figuresOf(runs);
+  return html`<dl><dt>Completed</dt><dd class="num">${share} of ${ended.length}</dd>
+      <dt>Duration, half within</dt><dd>${half}</dd><dt>95 % within</dt><dd>${most}</dd></dl>
+    <${Spark} runs=${ended} />`;
+}
+
+/** How long the last runs took, the oldest first; a mark below for each that did not complete. */
+function Spark({ runs }) {
+  const last = runs.slice(0, 60).reverse();
+  const line = last.map(tookOf);
   const most = Math.max(1, ...line);
-  return html`<dl><dt>Completed</dt><dd class="num">${ended.length ? `${Math.round((good / ended.length) * 100)} %` : "–"} of ${ended.length}</dd>
-      <dt>Duration, half within</dt><dd>${took.length ? span(at(0.5)) : "–"}</dd><dt>95 % within</dt><dd>${took.length ? span(at(0.95)) : "–"}</dd></dl>
-    ${line.length > 1 && html`<svg class="spark" viewBox="0 0 240 36" preserveAspectRatio="none" role="img" aria-label="Durations of the last runs">
-      <polyline points=${line.map((value, i) => `${(i / (line.length - 1)) * 240},${34 - (value / most) * 32}`).join(" ")} /></svg>`}`;
+  const x = (i) => (i / (line.length - 1)) * 240;
+  if (line.length < 2) return null;
+  return html`<svg class="spark" viewBox="0 0 240 40" preserveAspectRatio="none" role="img" aria-label=${`Durations of the last ${line.length} runs, up to ${span(most)}`}>
+    <polyline points=${line.map((value, i) => `${x(i)},${34 - (value / most) * 32}`).join(" ")} />
+    ${last.map((run, i) => run.status !== "completed" && html`<path key=${run.uid} class="fell" d=${`M${x(i)},36 v4`} />`)}</svg>`;
+}
+
+const RECENT = 60;
+const RECENT_MS = 10_000;
+
+/** The same in a line, for a card: read when the card is in sight, and again at most every ten seconds. */
+function Recent({ name, changes }) {
+  const ref = useRef();
+  const [isNear, setNear] = useState(false);
+  const readAt = useRef(0);
+  const [runs, setRuns] = useState(null);
+  useEffect(() => {
+    const watch = new IntersectionObserver(([entry]) => setNear(entry.isIntersecting));
+    watch.observe(ref.current);
+    return () => watch.disconnect();
+  }, []);
+  useEffect(() => {
+    if (!isNear) return undefined;
+    const read = () => { readAt.current = Date.now(); get("runs", { workflow: name, limit: RECENT }).then((page) => setRuns(page.runs), () => {}); };
+    const timer = setTimeout(read, Math.max(0, readAt.current + RECENT_MS - Date.now()));
+    return () => clearTimeout(timer);
+  }, [isNear, name, changes]);
+  const { ended, share, half, most } = figuresOf(runs || []);
+  return html`<div class="recent" ref=${ref}>${ended.length > 0 && html`<p class="num">${share} of ${ended.length} completed <span class="faint">· half within ${half}, 95 % within ${most}</span></p>
+    <${Spark} runs=${ended} />`}</div>`;
 }

@@ -50,10 +50,27 @@ export function middle(text, most = 22) {
   return `${value.slice(0, head)}…${value.slice(value.length - (most - 1 - head))}`;
 }
 
+const WHO = {
+  any: () => "anybody",
+  owner: (user) => (user ? `${user}, who started it,` : "whoever started it"),
+  "not-initiator": (user) => (user ? `anybody but ${user}, who started it,` : "anybody but who started it"),
+};
+
+/** An open wait, as a sentence: who is to do what, and until when. */
+export function waitWords(wait) {
+  const until = wait.until ? ` until ${localTime(wait.until)}` : "";
+  if (wait.kind === "approval") {
+    return `waits for ${(WHO[wait.approvers] || WHO.any)(wait.user)}${wait.scope ? ` with the scope ${wait.scope}` : ""} to answer “${wait.question || wait.name}”${until}`;
+  }
+  return wait.kind === "gate" ? `waits for somebody to open “${wait.question || wait.name}”${until}` : `waits for the signal “${wait.name}”${until}`;
+}
+
 /** What a run waits for, as a sentence. */
 export function waitingWords(run) {
   const waiting = run.waiting_on || "";
   if (!waiting) return "";
+  const wait = (run.waits || []).find((one) => waiting === `${one.kind} ${one.key}` || waiting === `${one.kind} ${one.name}`);
+  if (wait) return waitWords(wait) + (run.waits.length > 1 ? `, and for ${run.waits.length - 1} more` : "");
   if (waiting.startsWith("sleep until ")) return `sleeps until ${localTime(waiting.slice(12))}`;
   if (run.status === "suspended") return `needs somebody: ${waiting}`;
   return `waits for ${waiting}`;

@@ -41,6 +41,7 @@ async function search(text, signal) {
   const toRun = (run) => ({ key: `r ${run.uid}`, name: run.id, what: run.workflow, status: run.status, go: () => go("run", [run.id], { uid: run.uid }) });
   if (text) {
     asked.push(get(runPath({ id: text }), null, signal).then((run) => [toRun(run)]));
+    for (const filter of ["workflow", "user"]) asked.push(get("runs", { [filter]: text, limit: 5 }, signal).then((page) => page.runs.map(toRun)));
     if (text.includes("=")) asked.push(get("runs", { attribute: text, limit: 10 }, signal).then((page) => page.runs.map(toRun)));
   }
   asked.push(get("runs", { limit: 100 }, signal).then((page) => page.runs.filter((run) => `${run.id} ${run.workflow} ${run.user}`.toLowerCase().includes(text.toLowerCase())).slice(0, 10).map(toRun)));

@@ -35,12 +35,26 @@ export function Copy({ text, most = 22 }) {
   return html`<button class="copy" title=${`Copy ${text}`} onClick=${copy}>${done ? "copied" : middle(text, most)}</button>`;
 }
 
+/** Beside a link, which a click follows: copies what it names. */
+export function CopyMark({ text }) {
+  const [done, setDone] = useState(false);
+  const copy = async () => {
+    try { await navigator.clipboard.writeText(text); } catch { return; }
+    setDone(true);
+    setTimeout(() => setDone(false), 1200);
+  };
+  return html`<button class="icon copy-mark" aria-label=${`Copy ${text}`} title=${`Copy ${text}`} onClick=${copy}>${done ? "✓" : "⧉"}</button>`;
+}
+
 export const RunLink = ({ run, most = 26, main }) => html`
   <a class=${main ? "row-link" : null} href=${href("run", [run.id], { uid: run.uid })} title=${run.id}>${middle(run.id, most)}</a>`;
+
+const PORTION = 100;
 
 /** A value as a tree: what is long is folded. */
 export function Value({ of, name, open = true, depth = 0 }) {
   const [shown, setShown] = useState(open && depth < 3);
+  const [most, setMost] = useState(PORTION);
   const label = name === undefined ? null : html`<span class="name">${name}: </span>`;
   if (of === null || typeof of !== "object") {
     const text = typeof of === "string" ? JSON.stringify(of) : String(of);
@@ -54,8 +68,8 @@ export function Value({ of, name, open = true, depth = 0 }) {
     <button class="fold" aria-expanded=${shown} onClick=${() => setShown(!shown)}>
       <i aria-hidden="true">${shown ? "▾" : "▸"}</i>${label}<span class="faint">${summary}</span></button>
     ${shown && html`<div class="nest">
-      ${entries.slice(0, 100).map(([key, value]) => html`<${Value} key=${key} of=${value} name=${key} depth=${depth + 1} />`)}
-      ${entries.length > 100 && html`<div class="faint">… ${entries.length - 100} more; copy to see them</div>`}</div>`}
+      ${entries.slice(0, most).map(([key, value]) => html`<${Value} key=${key} of=${value} name=${key} depth=${depth + 1} />`)}
+      ${entries.length > most && html`<button class="link" onClick=${() => setMost(most + PORTION)}>… ${Math.min(PORTION, entries.length - most)} more of ${entries.length - most}</button>`}</div>`}
   </div>`;
 }
 
@@ -66,9 +80,46 @@ function Text({ text, kind }) {
     <button class="link" onClick=${() => setAll(true)}>all ${text.length} characters</button>`;
 }
 
-export const Box = ({ title, of }) => html`<section class="box">
-  <header><h4>${title}</h4><span class="faint num">${size(of)} B</span>
-    <${Copy} text=${JSON.stringify(of, null, 2)} most=${0} /></header><${Value} of=${of} /></section>`;
+const SEARCHED_FROM = 200;
+const MOST_FOUND = 50;
+
+/** Where in a value a text stands, in names or in what they hold: paths with what is there. */
+function findIn(value, text) {
+  const found = [];
+  const look = (one, path) => {
+    if (found.length > MOST_FOUND) return;
+    if (one === null || typeof one !== "object") {
+      if (String(one).toLowerCase().includes(text)) found.push([path, one]);
+      return;
+    }
+    for (const [key, inner] of Object.entries(one)) {
+      const at = Array.isArray(one) ? `${path}[${key}]` : path ? `${path}.${key}` : key;
+      if (!Array.isArray(one) && key.toLowerCase().includes(text) && found.length <= MOST_FOUND) found.push([at, inner]);
+      else look(inner, at);
+    }
+  };
+  look(value, "");
+  return found;
+}
+
+function Found({ of, text }) {
+  const found = findIn(of, text.toLowerCase());
+  return html`<div role="status">${!found.length && html`<p class="faint">Not in here.</p>`}
+    ${found.slice(0, MOST_FOUND).map(([path, value]) => html`<${Value} key=${path} of=${value} name=${path || "value"} open=${false} />`)}
+    ${found.length > MOST_FOUND && html`<p class="faint">and more: say more of it</p>`}</div>`;
+}
+
+/** A value with its size, to be copied, and searched where it is no longer seen at a glance. */
+export function Box({ title, of }) {
+  const [text, setText] = useState("");
+  const bytes = size(of);
+  return html`<section class="box" aria-label=${title}>
+    <header><h4>${title}</h4><span class="faint num">${bytes} B</span>
+      ${bytes > SEARCHED_FROM && of !== null && typeof of === "object" && html`<input type="search" class="seek" aria-label=${`Search in ${title}`} placeholder="Search" value=${text}
+        onInput=${(e) => setText(e.target.value.trim())} />`}
+      <${Copy} text=${JSON.stringify(of, null, 2)} most=${0} /></header>
+    ${text ? html`<${Found} of=${of} text=${text} />` : html`<${Value} of=${of} />`}</section>`;
+}
 
 const isOurs = (line) => /site-packages|\/outlast\/|\/asyncio\/|<frozen/.test(line);
 

@@ -3,8 +3,8 @@
 import { html, useCallback, useEffect, useMemo, useRef, useState } from "./vendor/preact.js";
 import { follow, get, runPath } from "./api.js";
 import { Fork, RunActions } from "./actions.js";
-import { ENDED, localTime, span, ms, waitingWords, words } from "./format.js";
-import { Box, Copy, Empty, Failure, Loading, RunLink, Status, Time, Took, Trouble, Value, useData, useNow } from "./parts.js";
+import { ENDED, localTime, middle, span, ms, waitingWords, words } from "./format.js";
+import { Box, Copy, CopyMark, Empty, Failure, Loading, RunLink, Status, Time, Took, Trouble, Value, useData, useNow } from "./parts.js";
 import { Plan } from "./plan.js";
 import { go, href } from "./router.js";
 import { findStep, storyOf } from "./story.js";
@@ -84,7 +84,7 @@ async function readTimeline(run, after, signal, tell) {
 export function RunView({ id, query, changes }) {
   const { data: run, problem, again } = useData((signal) => get(runPath({ id }), { uid: query.uid }, signal), [id, query.uid]);
   const { items, live, pulse, whole } = useTimeline(run);
-  const [at, setAt] = useState(null);
+  const [at, setAt] = useState(/^\d+$/.test(query.at || "") ? Number(query.at) : null);
   useEffect(() => { if (pulse) again(); }, [pulse]);
   const lookedAt = useRef(0);
   useEffect(() => { // somebody may have reopened it
@@ -114,16 +114,17 @@ function Shown({ run, items, live, whole, at, setAt, query, again }) {
   const end = (isPast ? ms(story.at) : isOpen ? null : ms(whole ? story.at : run.finished_at)) ?? now;
   const { opened, toggle, children, feeds } = useChildren(isPast ? story.at : null);
   const { data: plan } = useData((signal) => planOf(run, signal), [run.workflow, run.version]);
+  const settle = (moment) => go("run", [run.id], { ...query, at: moment === null ? "" : moment }, { replace: true });
   const select = useCallback((key) => go("run", [run.id], { ...query, step: key }, { replace: true }), [run.id, query]);
   return html`<div class="run">
     <header class="run-head">
       <div class="titles"><p class="over"><a href=${href("workflow", [run.workflow])}>${run.workflow}</a> <span class="faint">version ${run.version}</span></p>
         <h2><${Copy} text=${run.id} most=${40} /> <${Status} of=${status} /></h2>
-        <p class="why">${isPast ? `as it was at ${localTime(story.at)}` : story.reason || waitingWords(run)}
+        <p class="why">${isPast ? `as it was at ${localTime(story.at)}` : (run.waits?.length && waitingWords(run)) || story.reason || waitingWords(run)}
           ${!live && html` <b class="bad">· no connection, trying again</b>`}</p></div>
       ${!isPast && html`<${RunActions} run=${run} story=${story} waits=${run.waits} plan=${plan} again=${again} />`}
     </header>
-    <${Slider} items=${items} at=${at} setAt=${setAt} last=${last} story=${story} />
+    <${Slider} items=${items} at=${at} setAt=${setAt} settle=${settle} last=${last} story=${story} />
     <div class="columns-run">
       <section class="pane plan-pane" aria-label="Plan"><${Plan} plan=${plan} story=${story} selected=${query.step} onSelect=${select} /></section>
       <section class="pane" aria-label="Waterfall"><${Waterfall} story=${story} now=${end} selected=${query.step} onSelect=${select} ...${{ children, opened, toggle }} />${feeds}</section>
@@ -159,19 +160,23 @@ function Child({ uid, tell }) {
   return problem && !run ? html`<p class="bad pad" role="alert">The run of a child cannot be shown: ${problem.message}</p>` : null;
 }
 
-function Slider({ items, at, setAt, last, story }) {
+/** The id that all spans of the run have. */
+const traceOf = (run) => (run.trace || "").split("-")[1] || "";
+
+function Slider({ items, at, setAt, settle, last, story }) {
   const ref = useRef();
   if (last < 0) return null;
   const shown = at === null ? last : Math.min(at, last);
   const item = items[Math.min(shown, items.length - 1)];
   const change = (value) => setAt(value >= last ? null : value);
+  const release = (value) => settle(value >= last ? null : value); // not while it is dragged: browsers bear few a second
   return html`<div class="slider"><input ref=${ref} type="range" min="0" max=${last} value=${shown} aria-label="Moment of the run"
       aria-valuetext=${item ? `${words(item.kind)} ${item.step || item.name || ""}, event ${shown} of ${last}` : ""}
-      onInput=${(e) => change(Number(e.target.value))} />
+      onInput=${(e) => change(Number(e.target.value))} onChange=${(e) => release(Number(e.target.value))} />
     <span class="num">${shown} / ${last}</span>
     <span class="moment">${item && html`<${Time} at=${item.at} /> ${words(item.kind)} ${item.step || item.name || ""}`}</span>
     <span class="faint num">${story.from && item ? `+${span(ms(item.at) - ms(story.from))}` : ""}</span>
-    <button disabled=${at === null} onClick=${() => setAt(null)}>Now</button></div>`;
+    <button disabled=${at === null} onClick=${() => { setAt(null); settle(null); }}>Now</button></div>`;
 }
 
 function Details({ run, story, query, items, isPast, children }) {
@@ -182,10 +187,13 @@ function Details({ run, story, query, items, isPast, children }) {
       ${step && html`<a role="tab" href=${href("run", [run.id], { uid: query.uid })}>✕ whole run</a>`}
       <a role="tab" aria-selected=${query.tab === "timeline"} href=${href("run", [run.id], { ...query, tab: "timeline" })}>Timeline</a></div>
     ${query.tab === "timeline" ? html`<${TimelineList} items=${items} until=${story.at} />`
-      : step ? html`<${StepDetails} ...${found} />` : html`<${RunDetails} run=${run} story=${story} isPast=${isPast} />`}`;
+      : step ? html`<${StepDetails} ...${found} isPast=${isPast} />` : html`<${RunDetails} run=${run} story=${story} isPast=${isPast} />`}`;
 }
 
+const OtherRun = ({ uid }) => html`<a href=${href("run", ["-"], { uid })} title=${uid}>${middle(uid, 17)}</a> <${CopyMark} text=${uid} />`;
+
 function RunDetails({ run, story, isPast }) {
+  const state = isPast ? story.state : run.state || {};
   const { data: children } = useData((signal) => get("runs", { parent: run.uid, limit: 100 }, signal), [run.uid, story.steps.size]);
   return html`<dl>
       <dt>Started</dt><dd><${Time} at=${run.started_at} /></dd>
@@ -193,25 +201,25 @@ function RunDetails({ run, story, isPast }) {
       <dt>User</dt><dd>${run.user || html`<span class="faint">nobody</span>`}</dd>
       <dt>Queue</dt><dd>${run.queue}, priority ${run.priority}</dd>
       ${Object.entries(run.attributes || {}).map(([key, value]) => html`<dt key=${key}>${key}</dt><dd>${String(value)}</dd>`)}
-      ${run.parent && html`<dt>Parent</dt><dd><a href=${href("run", ["-"], { uid: run.parent })}>${run.parent.slice(0, 8)}…</a></dd>`}
-      ${run.forked_from && html`<dt>Forked from</dt><dd><a href=${href("run", ["-"], { uid: run.forked_from })}>${run.forked_from.slice(0, 8)}…</a></dd>`}
-      ${run.continued_from && html`<dt>Continues</dt><dd><a href=${href("run", ["-"], { uid: run.continued_from })}>${run.continued_from.slice(0, 8)}…</a></dd>`}
-      ${run.continued_as && html`<dt>Goes on as</dt><dd><a href=${href("run", ["-"], { uid: run.continued_as })}>${run.continued_as.slice(0, 8)}…</a></dd>`}
+      ${run.parent && html`<dt>Parent</dt><dd><${OtherRun} uid=${run.parent} /></dd>`}
+      ${run.forked_from && html`<dt>Forked from</dt><dd><${OtherRun} uid=${run.forked_from} /></dd>`}
+      ${run.continued_from && html`<dt>Continues</dt><dd><${OtherRun} uid=${run.continued_from} /></dd>`}
+      ${run.continued_as && html`<dt>Goes on as</dt><dd><${OtherRun} uid=${run.continued_as} /></dd>`}
       <dt>uid</dt><dd><${Copy} text=${run.uid} /></dd>
       <dt>Trace</dt><dd><${Copy} text=${run.trace} /></dd></dl>
     <${Failure} error=${story.error || (isPast ? null : run.error)} />
     <${Box} title="Input" of=${run.input} />
     ${story.output !== undefined && story.status === "completed" && !run.continued_as && html`<${Box} title="Output" of=${story.output} />`}
-    ${Object.keys(run.state || {}).length > 0 && html`<${Box} title="State" of=${run.state} />`}
+    ${Object.keys(state).length > 0 && html`<${Box} title="State" of=${state} />`}
     ${children?.runs.length > 0 && html`<section class="box"><header><h4>Children</h4></header>
       ${children.runs.map((child) => html`<div class="line" key=${child.uid}><${Status} of=${child.status} small /> <${RunLink} run=${child} />
         <span class="faint">${child.workflow}</span></div>`)}</section>`}`;
 }
 
-function StepDetails({ run, step, story, isInChild }) {
+function StepDetails({ run, step, story, isInChild, isPast }) {
   const [forking, setForking] = useState(false);
   const { data } = useData((signal) => get(runPath(run, "/history"), { uid: run.uid, key: step.key }, signal).catch(() => []), [run.uid, step.key, step.attempts.length, step.status]);
-  const attempts = data || [];
+  const attempts = isPast ? knownOf(data || [], step.attempts) : data || [];
   return html`<p><${Status} of=${step.status} /> ${step.function && html`<code>${step.function}</code>`}
       ${step.compensates && html` undoes <code>${step.compensates}</code>`}</p>
     ${isInChild && html`<p>of the run <${RunLink} run=${run} /></p>`}
@@ -222,16 +230,24 @@ function StepDetails({ run, step, story, isInChild }) {
     <${Failure} error=${step.error} />
     <${Box} title="Arguments" of=${step.arguments} />
     ${step.result !== undefined && html`<${Box} title="Result" of=${step.result} />`}
-    ${attempts.length > 0 && html`<dl><dt>Invocation id</dt><dd><${Copy} text=${attempts[0].invocation_id} most=${40} /></dd></dl>`}
+    ${attempts.length > 0 && html`<dl><dt>Invocation id</dt><dd><${Copy} text=${attempts[0].invocation_id} most=${40} /></dd>
+      <dt>Trace</dt><dd><${Copy} text=${traceOf(run)} most=${40} /></dd></dl>`}
     <${Warnings} of=${warningsOf(attempts)} />
     <h4>Attempts</h4>
     <table class="attempts"><thead><tr><th>#</th><th>Status</th><th>Began</th><th>Took</th><th>Worker</th></tr></thead>
       <tbody>${attempts.map((attempt) => html`<tr key=${attempt.attempt}>
         <td class="num">${attempt.attempt}</td><td><${Status} of=${attempt.status} small /></td><td><${Time} at=${attempt.began_at} /></td>
-        <td><${Took} from=${attempt.began_at} to=${attempt.ended_at} /></td><td title=${attempt.worker}>${attempt.worker.slice(0, 8)}</td></tr>
+        <td><${Took} from=${attempt.began_at} to=${attempt.ended_at} /></td><td><${Copy} text=${attempt.worker} most=${13} /></td></tr>
         ${attempt.error && attempt.status !== step.status && html`<tr><td colspan="5" class="bad">${attempt.error.type}: ${attempt.error.message}</td></tr>`}`)}</tbody></table>
     ${step.until && html`<p>Next attempt <${Time} at=${step.until} /></p>`}`;
 }
+
+/** As the story knows them at its moment: an attempt that goes on then has no end, and no outcome. */
+const knownOf = (attempts, told) => attempts.flatMap((one) => {
+  const known = told.find((other) => other.number === one.attempt);
+  if (!known) return [];
+  return [known.to === null ? { ...one, ended_at: null, status: "started", result: null, error: null } : one];
+});
 
 /** What somebody should know who relies on the step having had its effect once. */
 function warningsOf(attempts) {

@@ -9,7 +9,7 @@ const END = { completed: "completed", continued: "completed", compensated: "comp
 /** Steps and status after the items up to number `until` (all of them, if null). */
 export function storyOf(items, until = null) {
   const steps = new Map();
-  const story = { status: "queued", steps, marks: [], error: null, output: undefined, at: null, from: null, waits: new Map(), reason: "" };
+  const story = { status: "queued", steps, marks: [], error: null, output: undefined, at: null, from: null, waits: new Map(), reason: "", state: {} };
   for (const item of items) {
     if (until !== null && item.seq > until) break;
     story.at = item.at;
@@ -78,6 +78,7 @@ function takeRun(story, item) {
       if (sleep) sleep.to = item.at;
       break;
     }
+    case "state": story.state[item.name] = item.value; break;
     case "milestone": story.marks.push({ kind: "milestone", from: item.at, to: item.at, name: item.name }); break;
     case "suspended": story.status = "suspended"; story.reason = `${item.name}: ${item.detail}`; break;
     case "resumed": story.status = "running"; story.reason = ""; break;
