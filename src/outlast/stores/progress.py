@@ -58,6 +58,11 @@ class NewRun(msgspec.Struct, frozen=True, gc=False):
     """uid of the round that ends in the entry which starts this one (`ctx.continue_as_new`). This one gets its id, its
     queue and its mail: the number of the last message, and all that is unread, but for the kinds in `STAYING`. From
     then on what is sent to any round before reaches this one, but for those kinds."""
+    pool: str | None = None
+    """The pool it is of, if it is shared out: then it is claimed with that alone (`RunSharing`). A next round is of the
+    pool of the one before."""
+    group: str = ""
+    """Whom it is for, in its pool: of each group as many are held as of the others, while both wait."""
     replaces: str | None = None
     """uid of the ended run that holds the id now and gives it up (`on_conflict="restart"`); else the id must be free.
     The old run keeps its uid, its history and its `id` as text, but `find_run` finds the new one."""

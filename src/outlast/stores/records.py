@@ -22,6 +22,7 @@ __all__ = [
     "REOPENING",
     "STAYING",
     "TASK_MESSAGE",
+    "URGENT",
     "ClaimedRun",
     "ClaimedTask",
     "Claiming",
@@ -35,7 +36,6 @@ __all__ = [
     "RunQuery",
     "RunRow",
     "Sent",
-    "Sharing",
     "TaskOutcome",
     "TaskRow",
     "VersionRow",
@@ -69,6 +69,9 @@ STAYING = frozenset({"child", "resume", TASK_MESSAGE, LOST_MESSAGE})
 REOPENING = {"unwind": RunStatus.COMPLETED, "retry": RunStatus.FAILED, "revive": RunStatus.CANCELLED}
 """Kinds of message that an ended run of this status still takes: it is live and due again, and whoever claims it writes
 the `RunReopened`. Every other message to an ended run is `ended`."""
+
+URGENT = frozenset({"cancel"})
+"""Kinds of message that no limit keeps waiting: a run that nobody owns leaves its pool with one, and is anybody's."""
 
 
 KEPT = frozenset({"signal", "decision", "resume"})
@@ -155,6 +158,9 @@ class RunRow(msgspec.Struct, frozen=True):
     """uid of the first round, for a later one."""
     next: str | None = None
     """uid of the round that followed; of a first round, of the last one so far. None: none did."""
+    pool: str | None = None
+    """The pool it is of now; None: none (`RunSharing`)."""
+    group: str = ""
 
 
 class RunQuery(msgspec.Struct, frozen=True):
@@ -218,18 +224,8 @@ class Claiming(msgspec.Struct, frozen=True):
     """At most the free places."""
     oldest_first: bool = False
     """Regardless of priority: every eighth claim, so that low priorities do not starve."""
-
-
-class Sharing(msgspec.Struct, frozen=True):
-    """How the tasks of one queue are shared out: for a claim of this queue alone.
-
-    Among those of a priority, a group that has fewer tasks held comes first, whoever holds them; among groups that have
-    as many, who has waited for more turns: a task gets its turn when it is queued, one behind its group's last, and not
-    before the first of all that wait. (Held tasks alone would not do: with one place nothing is held when it is given.)
-    """
-
-    most: int | None = None
-    """Tasks of the queue that may be held at once, by all workers together. None: any number."""
+    lanes: tuple[tuple[str, str], ...] = ()
+    """Queues and pools that a look is to tell of; a claim takes no notice of them."""
 
 
 class ClaimedRun(msgspec.Struct, frozen=True):
@@ -239,6 +235,11 @@ class ClaimedRun(msgspec.Struct, frozen=True):
     epoch: int
     recoveries: int
     status: RunStatus
+    workflow: str = ""
+    queue: str = "default"
+    pool: str | None = None
+    """It has a place in this one while it is owned."""
+    was_queued: bool = False
 
 
 class OwnedRun(msgspec.Struct, frozen=True):
@@ -266,6 +267,9 @@ class Look(msgspec.Struct, frozen=True):
     """A worker is dead or lapsed and has not been reaped."""
     lapsed: bool = False
     """The lease of some task has run out: it is `lapse_tasks`'s."""
+    lanes: tuple[tuple[str, str], ...] = ()
+    """Of the queues and pools it was asked for, those in which a run is due. `due` does not speak of them; `next_at`
+    does, of what will be due."""
 
 
 class Sent(msgspec.Struct, frozen=True):

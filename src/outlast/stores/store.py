@@ -44,6 +44,7 @@ from outlast.stores.records import (
     REOPENING,
     STAYING,
     TASK_MESSAGE,
+    URGENT,
     ClaimedRun,
     ClaimedTask,
     Claiming,
@@ -57,7 +58,6 @@ from outlast.stores.records import (
     RunQuery,
     RunRow,
     Sent,
-    Sharing,
     TaskOutcome,
     TaskRow,
     VersionRow,
@@ -67,6 +67,7 @@ from outlast.stores.records import (
     is_kept_at,
     recovery_delay_us,
 )
+from outlast.stores.sharing import RunSharing, Sharing
 from outlast.stores.workers import Held, HeldTask, Renewed, WorkerRow
 
 __all__ = [
@@ -81,6 +82,7 @@ __all__ = [
     "STALE",
     "STAYING",
     "TASK_MESSAGE",
+    "URGENT",
     "ClaimedRun",
     "ClaimedTask",
     "Claiming",
@@ -105,6 +107,7 @@ __all__ = [
     "RowChange",
     "RunQuery",
     "RunRow",
+    "RunSharing",
     "Send",
     "Sent",
     "Sharing",
@@ -216,8 +219,21 @@ class Store(Protocol):
         """
         ...
 
-    async def claim(self, claiming: Claiming) -> list[ClaimedRun]:
-        """Take due runs: owner set, epoch raised, a queued run is running. Raises `Fenced`."""
+    async def claim(self, claiming: Claiming, sharing: RunSharing | None = None) -> list[ClaimedRun]:
+        """Take due runs of these queues that are of no pool: owner set, epoch raised, a queued run is running.
+
+        With `sharing`, of one queue and that pool, as it says; two claims at once never exceed its limits. Raises
+        `Fenced`.
+        """
+        ...
+
+    async def pool_run(self, worker_id: str, claimed: ClaimedRun, pool: str, group: str) -> bool:
+        """Give up a run that was claimed, and not looked at: it is of this pool from now on, due at once, and queued if
+        it was. False: it is not this ownership's, or is of a pool; nothing happened."""
+        ...
+
+    async def list_pools(self) -> list[tuple[str, str]]:
+        """The queues and pools in which a run is due, or will be."""
         ...
 
     async def list_owned(self, worker_id: str) -> list[OwnedRun]:

@@ -138,7 +138,7 @@ class Commits(Mail):
         before = self._tables.runs[uid]
         first = before if run.new.origin is None else self._tables.runs.get(run.new.origin, before)
         before.next = first.next = run.uid
-        run.queue = before.queue
+        run.queue, run.pool, run.group = before.queue, before.pool, before.group
 
     def _change_tasks_and_waits(self, run: Run, effects: Effects) -> None:
         if effects.stop_tasks:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from outlast.errors import InboxFull
 from outlast.stores.memory.handle import Handle
-from outlast.stores.store import INBOX_LIMIT, REOPENING, STAYING, Inbox, Message, Sent
+from outlast.stores.store import INBOX_LIMIT, REOPENING, STAYING, URGENT, Inbox, Message, Sent
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -91,6 +91,8 @@ class Mail(Handle):
         if REOPENING.get(message.kind) is run.status:
             run.live = True
             tables.bring_back(run)
+        if run.owner is None and message.kind in URGENT:
+            tables.set_pool(run, None)
         if run.owner is None and run.live:
             tables.wake(run, now)
         else:

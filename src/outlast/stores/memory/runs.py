@@ -13,6 +13,7 @@ import msgspec
 
 from outlast.core.states import RunStatus, is_ended
 from outlast.stores.memory.handle import Handle
+from outlast.stores.memory.pools import look_at_lanes, take_pooled
 from outlast.stores.memory.tasks import has_lapsed
 from outlast.stores.store import ALL_WAITS, ClaimedRun, Look, OwnedRun, WaitRow
 
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from outlast.stores.memory.tables import Run, Tables
-    from outlast.stores.store import Claiming, Entry, RunQuery, RunRow, WaitQuery
+    from outlast.stores.store import Claiming, Entry, RunQuery, RunRow, RunSharing, WaitQuery
 
 __all__ = ["Runs"]
 
@@ -32,20 +33,24 @@ class Runs(Handle):
 
     # --- whose they are ---
 
-    async def claim(self, claiming: Claiming) -> list[ClaimedRun]:
+    async def claim(self, claiming: Claiming, sharing: RunSharing | None = None) -> list[ClaimedRun]:
         with self._opened() as tables:
             self._require_lease(claiming.worker)
             now = tables.clock()
-            runs = tables.due.take(
-                claiming.queues, now, claiming.limit, _fits(claiming), oldest_first=claiming.oldest_first
-            )
+            if sharing is None:
+                runs = tables.due.take(
+                    claiming.queues, now, claiming.limit, _fits(claiming), oldest_first=claiming.oldest_first
+                )
+            else:
+                runs = take_pooled(tables, claiming, sharing, now)
+            queued = {run.uid for run in runs if run.status is RunStatus.QUEUED}
             for run in runs:
                 tables.own(run, claiming.worker)
                 run.updated_at = now
                 run.started_at = now if run.started_at is None else run.started_at
                 if run.status is RunStatus.QUEUED:
                     run.status = RunStatus.RUNNING
-            return [_to_claimed(run) for run in runs]
+            return [_to_claimed(run, was_queued=run.uid in queued) for run in runs]
 
     async def list_owned(self, worker_id: str) -> list[OwnedRun]:
         with self._opened() as tables:
@@ -59,6 +64,23 @@ class Runs(Handle):
                 return None
             tables.own(run, worker_id)
             return _to_claimed(run)
+
+    async def pool_run(self, worker_id: str, claimed: ClaimedRun, pool: str, group: str) -> bool:
+        with self._opened() as tables:
+            run = tables.runs.get(claimed.uid)
+            if run is None or run.owner != worker_id or run.epoch != claimed.epoch or run.pool is not None:
+                return False
+            tables.disown(run)
+            tables.set_pool(run, pool, group)
+            if claimed.was_queued:
+                run.status = RunStatus.QUEUED
+                run.started_at = None if run.started_at == run.updated_at else run.started_at
+            tables.wake(run, tables.clock())
+            return True
+
+    async def list_pools(self) -> list[tuple[str, str]]:
+        with self._opened() as tables:
+            return sorted(tables.pools)
 
     async def refit(self, deploy: str) -> int:
         with self._opened() as tables:
@@ -93,11 +115,13 @@ class Runs(Handle):
         with self._opened() as tables:
             now = tables.clock()
             next_at = tables.due.next_at(claiming.queues, _fits(claiming))
+            lanes, lanes_at = look_at_lanes(tables, claiming, now)
             next_task_at = tables.due_tasks.next_at(claiming.queues, lambda _: True)
             return Look(
                 now=now,
                 due=next_at is not None and next_at <= now,
-                next_at=next_at,
+                next_at=min((at for at in (next_at, lanes_at) if at is not None), default=None),
+                lanes=lanes,
                 mail=_unread_of(tables, claiming.worker),
                 tasks=next_task_at is not None and next_task_at <= now,
                 stopped=any(task.stop and task.owner == claiming.worker for task in tables.held_tasks),
@@ -174,8 +198,9 @@ def _fits(claiming: Claiming) -> Callable[[Run], bool]:
     return lambda run: claiming.deploy not in run.unfit
 
 
-def _to_claimed(run: Run) -> ClaimedRun:
-    return ClaimedRun(run.uid, run.epoch, run.recoveries, run.status)
+def _to_claimed(run: Run, *, was_queued: bool = False) -> ClaimedRun:
+    new = run.new
+    return ClaimedRun(run.uid, run.epoch, run.recoveries, run.status, new.workflow, run.queue, run.pool, was_queued)
 
 
 def _unread_of(tables: Tables, worker_id: str) -> tuple[str, ...]:

@@ -3,7 +3,7 @@
 What always holds, between two calls of the store:
 
 - `holders` names the one run that holds an id; `owned` has exactly the runs with an owner, by owner.
-- A run is in the `due` index exactly when it has a `wake_at`: live, and owned by nobody.
+- A run is in the `due` index (in `pools`, if it is of one) exactly when it has a `wake_at`: live, and owned by nobody.
 - A task is in `due_tasks` exactly when nobody owns it, and in `held_tasks` exactly when somebody does.
 - `unread` has exactly the runs whose inbox is not empty.
 - An entry stands in its journal at the index that is its `seq`.
@@ -95,11 +95,15 @@ class Run:
     waits: dict[str, NewWait] = field(default_factory=dict)
     queue: str = field(init=False)
     priority: int = field(init=False)
+    pool: str | None = field(init=False)
+    group: str = field(init=False)
     ticket: int = 0
 
     def __post_init__(self) -> None:
         self.queue = self.new.queue
         self.priority = self.new.priority
+        self.pool = self.new.pool
+        self.group = self.new.group
 
     def to_row(self) -> RunRow:
         """As others may see it: it does not change with the run."""
@@ -132,6 +136,8 @@ class Run:
             error=self.error,
             origin=new.origin,
             next=self.next,
+            pool=self.pool,
+            group=self.group,
         )
 
 
@@ -148,6 +154,10 @@ class Tables:
         self.owned: dict[str, dict[str, Run]] = {}
         self.unread: dict[str, Run] = {}
         self.due: DueIndex[Run] = DueIndex()
+        self.pools: dict[tuple[str, str], dict[str, Run]] = {}
+        """By queue and pool, the runs that are due now or later."""
+        self.served: dict[tuple[str, str], int] = {}
+        """When a group of a pool was last given a place."""
         self.due_tasks: DueIndex[Task] = DueIndex()
         self.held_tasks: dict[Task, Run] = {}
         self.versions: dict[tuple[str, str], VersionRow] = {}
@@ -180,10 +190,30 @@ class Tables:
     def set_wake(self, run: Run, at: int | None) -> None:
         """Have an unowned run claimed at this instant, or not before a message comes."""
         run.wake_at = at
-        if at is None:
+        if run.pool is not None:
+            self._set_pooled(run, run.pool)
+        elif at is None:
             self.due.drop(run)
         else:
             self.due.put(run, at)
+
+    def _set_pooled(self, run: Run, pool: str) -> None:
+        lane = run.queue, pool
+        if run.wake_at is not None:
+            self.pools.setdefault(lane, {})[run.uid] = run
+            return
+        waiting = self.pools.get(lane, {})
+        waiting.pop(run.uid, None)
+        if not waiting:
+            self.pools.pop(lane, None)
+
+    def set_pool(self, run: Run, pool: str | None, group: str = "") -> None:
+        """Have it claimed with that pool, or with none."""
+        at = run.wake_at
+        self.set_wake(run, None)
+        run.pool, run.group = pool, group
+        if at is not None:
+            self.set_wake(run, at)
 
     def wake(self, run: Run, at: int) -> None:
         """Have an unowned, live run claimed at this instant at the latest."""

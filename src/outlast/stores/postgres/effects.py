@@ -12,6 +12,7 @@ from outlast.core.states import RunStatus
 from outlast.stores.delivery import Recipient
 from outlast.stores.postgres.mail import bring_back, deliver, move_mail
 from outlast.stores.postgres.statements import columns, load_statements
+from outlast.stores.sharing import POOLED
 from outlast.stores.turns import count_turns
 
 if TYPE_CHECKING:
@@ -85,7 +86,7 @@ async def start_runs(link: Link, worker: str | None, parts: Sequence[Progress]) 
             new.claimed and worker is not None,
             new.wake_at,
             new.deadline,
-            new.priority,
+            new.priority if new.pool is None else new.priority + POOLED,
             new.queue,
             new.parent,
             new.root,
@@ -93,6 +94,8 @@ async def start_runs(link: Link, worker: str | None, parts: Sequence[Progress]) 
             new.attributes,
             new.trace,
             new.origin,
+            new.pool,
+            new.group,
             followers.get(part.uid),
             part.at,
             part.mark,
@@ -101,9 +104,9 @@ async def start_runs(link: Link, worker: str | None, parts: Sequence[Progress]) 
         for part, new in starts
     ]
     names = (
-        "uid id workflow version claimed wake_at deadline priority queue parent root user attributes trace origin next"
+        "uid id workflow version claimed wake_at deadline priority queue parent root user attributes trace origin pool"
     )
-    return await link.run(_starts["start_runs"], worker=worker, **columns(f"{names} at mark events", rows))
+    return await link.run(_starts["start_runs"], worker=worker, **columns(f"{names} share next at mark events", rows))
 
 
 async def apply(link: Link, worker: str | None, runs: Runs, parts: Sequence[Progress]) -> None:

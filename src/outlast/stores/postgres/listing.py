@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 __all__ = ["count_runs", "find_run", "find_uid", "list_runs", "list_waits", "write_query", "write_waits_query"]
 
 _COLUMNS = """r.uid, r.id, r.workflow, r.version, r.status, r.waiting_on, r.live, r.owner, r.epoch, r.wake_at,
-  r.deadline, r.mail, r.priority, r.queue, r.parent, r.root, r.user_id, r.recoveries, r.created_at, r.started_at,
-  r.updated_at, r.finished_at, v.attributes, v.trace, v.error, r.origin, r.next"""
+  r.deadline, r.mail, r.priority % 10, r.queue, r.parent, r.root, r.user_id, r.recoveries, r.created_at, r.started_at,
+  r.updated_at, r.finished_at, v.attributes, v.trace, v.error, r.origin, r.next, r.pool, r.share"""
 
 _FELL = ENDED - {RunStatus.COMPLETED}
 _OPEN = frozenset(RunStatus) - ENDED

@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING
 from outlast.errors import InboxFull, StoreRefused
 from outlast.stores.delivery import Recipient, list_repeatable, plan_delivery, redirect
 from outlast.stores.postgres.errors import breaks_constraint
+from outlast.stores.postgres.runs import leave_pools
 from outlast.stores.postgres.statements import columns, load_statements
-from outlast.stores.store import INBOX_LIMIT, REOPENING, STAYING, Inbox, Message, Send, Sent
+from outlast.stores.store import INBOX_LIMIT, REOPENING, STAYING, URGENT, Inbox, Message, Send, Sent
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -30,7 +31,7 @@ _runs = load_statements("runs")
 async def send(link: Link, to: str, message: NewMessage) -> Sent:
     """The store's `send`: one statement, unless the run or its inbox is such that a second look is needed."""
     row = None
-    if message.kind not in REOPENING:
+    if message.kind not in REOPENING and message.kind not in URGENT:
         try:
             row = await link.find(
                 _sql["send"], uid=to, id=message.id, kind=message.kind, payload=message.payload, room=INBOX_LIMIT
@@ -95,6 +96,9 @@ async def deliver(
         if reopened := [uid for uid, _, is_reopened in delivery.raised if is_reopened]:
             await bring_back(link, reopened)
         await link.run(_sql["insert_messages"], **columns("uid no id kind payload", delivery.messages))
+        urgent = [to for to, _, _, kind, _ in delivery.messages if kind in URGENT]
+        if urgent:
+            await leave_pools(link, urgent)
     return delivery.answers
 
 

@@ -50,6 +50,7 @@ if TYPE_CHECKING:
         Renewed,
         RunQuery,
         RunRow,
+        RunSharing,
         Sent,
         Sharing,
         Store,
@@ -239,8 +240,14 @@ class PostgresStore:
             self._hints.tell()
         return outcomes
 
-    async def claim(self, claiming: Claiming) -> list[ClaimedRun]:
-        return await self._ask(lambda link: runs.claim(link, claiming), again=False)
+    async def claim(self, claiming: Claiming, sharing: RunSharing | None = None) -> list[ClaimedRun]:
+        return await self._ask(lambda link: runs.claim(link, claiming, sharing), again=False)
+
+    async def pool_run(self, worker_id: str, claimed: ClaimedRun, pool: str, group: str) -> bool:
+        return await self._change(lambda link: runs.pool_run(link, worker_id, claimed, pool, group))
+
+    async def list_pools(self) -> list[tuple[str, str]]:
+        return await self._ask(runs.list_pools)
 
     async def list_owned(self, worker_id: str) -> list[OwnedRun]:
         return await self._ask(lambda link: runs.list_owned(link, worker_id))

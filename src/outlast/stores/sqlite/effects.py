@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from outlast.core.states import RunStatus
+from outlast.stores.sharing import POOLED
 from outlast.stores.sqlite.mail import consume, deliver, move_mail
 from outlast.stores.sqlite.statements import load_statements
 from outlast.stores.turns import count_turns
@@ -81,13 +82,15 @@ def _to_row(uid: str, new: NewRun, worker: str | None, now: int) -> Row:
         1 if claimed else 0,
         None if claimed else now if new.wake_at is None else new.wake_at,
         new.deadline,
-        new.priority,
+        new.priority if new.pool is None else new.priority + POOLED,
         new.queue,
         new.parent,
         new.root,
         new.user,
         now if claimed else None,
         new.origin,
+        new.pool,
+        new.group,
     )
 
 

@@ -12,8 +12,9 @@ import msgspec
 
 from outlast.errors import InboxFull
 from outlast.stores.delivery import Recipient, list_repeatable, plan_delivery, redirect
+from outlast.stores.sqlite.pools import leave_pools
 from outlast.stores.sqlite.statements import load_statements
-from outlast.stores.store import INBOX_LIMIT, STAYING, Inbox, Message, Send, Sent
+from outlast.stores.store import INBOX_LIMIT, STAYING, URGENT, Inbox, Message, Send, Sent
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -59,6 +60,9 @@ def deliver(tx: Transaction, sends: Sequence[Send], *, limit: int | None = None)
     if delivery.messages:
         tx.run_rows(_sql["raise_mail"], delivery.raised, (tx.now,))
         tx.run_rows(_sql["insert_messages"], delivery.messages, (tx.now,))
+        urgent = [to for to, _, _, kind, _ in delivery.messages if kind in URGENT]
+        if urgent:
+            leave_pools(tx, urgent)
     return delivery.answers
 
 

@@ -8,12 +8,13 @@ by anybody goes on with it.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from outlast.core.states import RunStatus
 from outlast.stores.sqlite.effects import delimit
+from outlast.stores.sqlite.pools import list_pooled, look_at_lanes
 from outlast.stores.sqlite.statements import load_statements
 from outlast.stores.sqlite.workers import require_lease
 from outlast.stores.store import ClaimedRun, Entry, Look, OwnedRun
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from outlast.stores.sqlite.transaction import Transaction
-    from outlast.stores.store import Claiming
+    from outlast.stores.store import Claiming, RunSharing
 
 __all__ = ["adopt", "claim", "delete_run", "list_owned", "look", "prune", "read_journal", "redue", "refit", "sweep"]
 
@@ -34,9 +35,20 @@ _ENTRIES = 1000
 """Deleted in one transaction; about 20 ms."""
 
 
-def claim(tx: Transaction, claiming: Claiming) -> list[ClaimedRun]:
+def claim(tx: Transaction, claiming: Claiming, sharing: RunSharing | None) -> list[ClaimedRun]:
     """The store's `claim`."""
     require_lease(tx, claiming.worker)
+    due = _list_due(tx, claiming) if sharing is None else list_pooled(tx, claiming, sharing)
+    if not due:
+        return []
+    runs = msgspec.json.encode([*due]).decode()
+    rows = tx.fetch(_sql["own"], {"worker": claiming.worker, "now": tx.now, "runs": runs})
+    claimed = {no: _to_claimed(values, was=due[no]) for no, *values in rows}
+    return [claimed[no] for no in due]
+
+
+def _list_due(tx: Transaction, claiming: Claiming) -> dict[int, str]:
+    """Numbers and states of runs it may claim, in their order."""
     wanted = {
         "queues": msgspec.json.encode(claiming.queues).decode(),
         "deploy": delimit(claiming.deploy),
@@ -44,20 +56,14 @@ def claim(tx: Transaction, claiming: Claiming) -> list[ClaimedRun]:
         "limit": claiming.limit,
         "oldest_first": claiming.oldest_first,
     }
-    due = [no for (no,) in tx.fetch(_sql["list_due"], wanted)]
-    if not due:
-        return []
-    runs = msgspec.json.encode(due).decode()
-    rows = tx.fetch(_sql["own"], {"worker": claiming.worker, "now": tx.now, "runs": runs})
-    claimed = {no: _to_claimed(*values) for no, *values in rows}
-    return [claimed[no] for no in due]
+    return dict(tx.fetch(_sql["list_due"], wanted))
 
 
 def adopt(tx: Transaction, worker_id: str, uid: str, epoch: int) -> ClaimedRun | None:
     """The store's `adopt`."""
     require_lease(tx, worker_id)
     row = tx.find(_sql["adopt"], (uid, worker_id, epoch))
-    return None if row is None else _to_claimed(*row)
+    return None if row is None else _to_claimed(row)
 
 
 def list_owned(tx: Transaction, worker_id: str) -> list[OwnedRun]:
@@ -73,11 +79,13 @@ def look(tx: Transaction, claiming: Claiming) -> Look:
         "worker": claiming.worker,
         "now": tx.now,
     }
-    ((next_at, mail, tasks, stopped, dead, lapsed),) = tx.fetch(_sql["look"], wanted)
+    lanes, lanes_at = look_at_lanes(tx, claiming) if claiming.lanes else ((), None)
+    ((due_at, mail, tasks, stopped, dead, lapsed),) = tx.fetch(_sql["look"], wanted)
     return Look(
         now=tx.now,
-        due=next_at is not None and next_at <= tx.now,
-        next_at=next_at,
+        due=due_at is not None and due_at <= tx.now,
+        next_at=min((at for at in (due_at, lanes_at) if at is not None), default=None),
+        lanes=lanes,
         mail=tuple(mail.split("\n")) if mail else (),
         tasks=bool(tasks),
         stopped=bool(stopped),
@@ -138,8 +146,9 @@ def sweep(tx: Transaction) -> bool:
     return bool(uids)
 
 
-def _to_claimed(uid: str, epoch: int, recoveries: int, status: str) -> ClaimedRun:
-    return ClaimedRun(uid, epoch, recoveries, RunStatus(status))
+def _to_claimed(row: Sequence[Any], was: str = "") -> ClaimedRun:
+    uid, epoch, recoveries, status, workflow, queue, pool = row
+    return ClaimedRun(uid, epoch, recoveries, RunStatus(status), workflow, queue, pool, was == RunStatus.QUEUED)
 
 
 def _delete(tx: Transaction, uids: list[str]) -> None:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from outlast.errors import InvalidSetting, StoreRefused, StoreUnavailable
 from outlast.stores.checking import check_batch, check_decision, check_text
-from outlast.stores.sqlite import commits, listing, mail, runs, tasks, versions, workers
+from outlast.stores.sqlite import commits, listing, mail, pools, runs, tasks, versions, workers
 from outlast.stores.sqlite.connection import parse_url
 from outlast.stores.sqlite.hints import Hints
 from outlast.stores.sqlite.reader import Readers
@@ -46,6 +46,7 @@ if TYPE_CHECKING:
         Renewed,
         RunQuery,
         RunRow,
+        RunSharing,
         Sent,
         Sharing,
         Store,
@@ -183,8 +184,14 @@ class SqliteStore:
                 raise
             raise StoreRefused(self.url, batch[0].uid, error.detail) from error.__cause__
 
-    async def claim(self, claiming: Claiming) -> list[ClaimedRun]:
-        return await self._write(lambda tx: runs.claim(tx, claiming), weight=claiming.limit)
+    async def claim(self, claiming: Claiming, sharing: RunSharing | None = None) -> list[ClaimedRun]:
+        return await self._write(lambda tx: runs.claim(tx, claiming, sharing), weight=claiming.limit)
+
+    async def pool_run(self, worker_id: str, claimed: ClaimedRun, pool: str, group: str) -> bool:
+        return await self._write(lambda tx: pools.pool_run(tx, worker_id, claimed, pool, group))
+
+    async def list_pools(self) -> list[tuple[str, str]]:
+        return await self._read(pools.list_pools)
 
     async def list_owned(self, worker_id: str) -> list[OwnedRun]:
         return await self._read(lambda tx: runs.list_owned(tx, worker_id))

@@ -18,7 +18,7 @@ with me as (
     order by r.wake_at limit 2 * :limit::bigint + 100
   ) d
 ), due as materialized (
-  select r.uid, r.wake_at, r.priority
+  select r.uid, r.wake_at, r.priority, r.status
   from candidates c join outlast.runs r on r.uid = c.uid
   where coalesce(r.owner is null and r.wake_at <= c.now and not :deploy::text = any (r.unfit), false)
   order by case when :oldest_first::boolean then 0 else c.priority end, c.wake_at, c.uid
@@ -30,9 +30,11 @@ with me as (
     status = case r.status when 'queued' then 'running' else r.status end
   from due cross join clock
   where r.uid = due.uid
-  returning r.uid, r.epoch, r.recoveries, r.status, due.priority, due.wake_at
+  returning
+    r.uid, r.epoch, r.recoveries, r.status, r.workflow, r.queue, r.pool, due.status as was, due.priority, due.wake_at
 )
-select taken.uid, taken.epoch, taken.recoveries, taken.status
+select
+  taken.uid, taken.epoch, taken.recoveries, taken.status, taken.workflow, taken.queue, taken.pool, taken.was
 from me left join taken on true
 order by case when :oldest_first::boolean then 0 else taken.priority end, taken.wake_at, taken.uid;
 

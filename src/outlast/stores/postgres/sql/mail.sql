@@ -61,11 +61,14 @@ from outlast.runs r where r.uid = any (:uids::text[]) and r.next is not null;
 
 -- name: move_mail
 -- Unread messages go on to the round that follows, under their numbers, but for the kinds that do not; and that round
--- goes on counting, on the queue of the one before. The row of the one that ends is locked, and was in another statement: so this sees all.
+-- goes on counting, on the queue and in the pool of the one before. The row of the one that ends is locked, and was in another
+-- statement: so this sees all.
 with b as (
   select * from unnest(:uid::text[], :next::text[]) as b (uid, next)
 ), counted as (
-  update outlast.runs r set mail = before.mail, queue = before.queue
+  update outlast.runs r set
+    mail = before.mail, queue = before.queue, pool = before.pool, share = before.share,
+    priority = r.priority % 10 + case when before.pool is null then 0 else 10 end
   from b join outlast.runs before on before.uid = b.uid
   where r.uid = b.next
 )

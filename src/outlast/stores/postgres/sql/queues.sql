@@ -1,5 +1,6 @@
 -- name: count_runs
 -- How many runs are due in each queue, and since when; how many are owned. It walks those, and nothing else.
+-- (Levels from 10 on are those of runs that are shared out.)
 with recursive queues (name) as (
   (select r.queue from outlast.runs r where r.wake_at is not null order by r.queue limit 1)
   union all
@@ -9,7 +10,7 @@ with recursive queues (name) as (
   from queues q where q.name is not null
 ), standing (queue, due_at, held) as (
   select q.name, d.wake_at, 0
-  from (select outlast.now_us() as now) clock cross join generate_series(0, 9) as l (priority) cross join queues q
+  from (select outlast.now_us() as now) clock cross join generate_series(0, 19) as l (priority) cross join queues q
   cross join lateral (
     select r.wake_at from outlast.runs r
     where r.queue = q.name and r.priority = l.priority and r.wake_at <= clock.now offset 0

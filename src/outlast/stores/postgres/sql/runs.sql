@@ -101,7 +101,7 @@ with me as (
 ), taken as (
   update outlast.runs r set epoch = r.epoch + 1 from me
   where r.uid = :uid::text and r.owner = me.id and r.epoch = :epoch::bigint
-  returning r.uid, r.epoch, r.recoveries, r.status
+  returning r.uid, r.epoch, r.recoveries, r.status, r.workflow, r.queue, r.pool
 )
 select taken.* from me left join taken on true;
 

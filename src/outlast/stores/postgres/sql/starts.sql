@@ -23,17 +23,18 @@ with fence as (
   select * from unnest(
     :uid::text[], :id::text[], :workflow::text[], :version::text[], :claimed::boolean[], :wake_at::bigint[],
     :deadline::bigint[], :priority::int[], :queue::text[], :parent::text[], :root::text[], :user::text[],
-    :attributes::bytea[], :trace::text[], :origin::text[], :next::text[], :at::bigint[], :mark::bigint[], :events::bytea[]
+    :attributes::bytea[], :trace::text[], :origin::text[], :pool::text[], :share::text[], :next::text[], :at::bigint[],
+    :mark::bigint[], :events::bytea[]
   ) as b (
     uid, id, workflow, version, claimed, wake_at, deadline, priority, queue, parent, root, user_id, attributes, trace,
-    origin, next, at, mark, events
+    origin, pool, share, next, at, mark, events
   )
 ), clock as materialized (
   select outlast.now_us() as now
 ), new as (
   insert into outlast.runs (
     uid, id, holds, workflow, version, status, live, owner, epoch, wake_at, deadline, priority, queue, parent, root,
-    user_id, origin, next, created_at, started_at, updated_at
+    user_id, origin, pool, share, next, created_at, started_at, updated_at
   )
   select
     b.uid, b.id, b.next is null, b.workflow, b.version,
@@ -41,7 +42,8 @@ with fence as (
     case when b.claimed then :worker::text end,
     case when b.claimed then 1 else 0 end,
     case when b.claimed then null else coalesce(b.wake_at, clock.now) end,
-    b.deadline, b.priority, b.queue, b.parent, b.root, b.user_id, b.origin, b.next, clock.now,
+    b.deadline, b.priority, b.queue, b.parent, b.root, b.user_id, b.origin, b.pool, b.share, b.next,
+    clock.now,
     case when b.claimed then clock.now end, clock.now
   from b cross join clock
   where :worker::text is null or exists (select 1 from fence)

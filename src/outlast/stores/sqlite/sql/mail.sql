@@ -43,9 +43,12 @@ from rows b cross join (select ? as kinds) staying
 where inbox.run_uid = b.uid and inbox.kind not in (select value from json_each(staying.kinds));
 
 -- name: count_on
--- The round that follows goes on counting, on the queue of the one before.
+-- The round that follows goes on counting, on the queue and in the pool of the one before.
 with rows (uid, next) as (values :rows)
-update runs set mail = before.mail, queue = before.queue from rows b join runs before on before.uid = b.uid where runs.uid = b.next;
+update runs set
+  mail = before.mail, queue = before.queue, pool = before.pool, share = before.share,
+  priority = runs.priority % 10 + case when before.pool is null then 0 else 10 end
+from rows b join runs before on before.uid = b.uid where runs.uid = b.next;
 
 -- name: delete_messages
 -- Take consumed messages out. The join is there for its columns: they have a type, without which SQLite would look at

@@ -15,11 +15,11 @@ update runs set holds = 0, next = b.next from rows b where runs.uid = b.uid;
 -- Add runs. An id that another run holds, or a uid that is there, is a constraint broken.
 insert into runs (
   uid, id, workflow, version, status, owner, epoch, wake_at, deadline, priority, queue, parent, root, user_id,
-  started_at, origin, next, holds, created_at, updated_at, live
+  started_at, origin, pool, share, next, holds, created_at, updated_at, live
 )
 with rows (
   uid, id, workflow, version, status, owner, epoch, wake_at, deadline, priority, queue, parent, root, user_id,
-  started_at, origin, next, holds
+  started_at, origin, pool, share, next, holds
 ) as (values :rows)
 select b.*, ?, ?, 1 from rows b where b.uid is not null;
 
@@ -84,7 +84,7 @@ select r.id, r.uid, r.live from rows b join runs r on r.id = b.id and r.holds = 
 -- Runs that a worker may claim, by priority and the time they are due; or by the latter alone. Each level of each queue
 -- gives at most `limit` runs from the head of its index, so neither a backlog nor sleeping runs are walked or sorted.
 with levels (priority) as (values (0), (1), (2), (3), (4), (5), (6), (7), (8), (9))
-select r.no
+select r.no, r.status
 from levels l cross join json_each(:queues) q cross join runs r
 where r.no in (
   select d.no from runs d indexed by runs_due
@@ -100,12 +100,12 @@ update runs set
   owner = :worker, epoch = epoch + 1, wake_at = null, updated_at = :now,
   started_at = coalesce(started_at, :now), status = case status when 'queued' then 'running' else status end
 where no in (select value from json_each(:runs))
-returning no, uid, epoch, recoveries, status;
+returning no, uid, epoch, recoveries, status, workflow, queue, pool;
 
 -- name: adopt
 -- Own a run again that this worker owns, under a new epoch.
 update runs set epoch = epoch + 1 where uid = ? and owner = ? and epoch = ?
-returning uid, epoch, recoveries, status;
+returning uid, epoch, recoveries, status, workflow, queue, pool;
 
 -- name: list_owned
 -- What a worker owns.

@@ -33,7 +33,7 @@ from outlast.testing.stores.writing import (
 async def test_a_claim_takes_ownership(store: Store, worker: str, other: str) -> None:
     """A claimed run has the worker as its owner under a new epoch, runs, and is nobody else's to claim."""
     await queue(store, "r")
-    assert await store.claim(claiming(worker)) == [ClaimedRun("r", 1, 0, RunStatus.RUNNING)]
+    assert await store.claim(claiming(worker)) == [ClaimedRun("r", 1, 0, RunStatus.RUNNING, "shop", was_queued=True)]
     row = await row_of(store, "r")
     assert (row.owner, row.epoch, row.wake_at, row.status) == (worker, 1, None, RunStatus.RUNNING)
     assert row.started_at is not None
@@ -57,7 +57,7 @@ async def test_a_suspended_run_stays_suspended_when_claimed(store: Store, worker
     await own(store, worker, "r")
     await land(store, worker, entry("r", 1, row=RowChange(status=RunStatus.SUSPENDED)))
     await land(store, worker, park("r", wake_at=0))
-    assert await store.claim(claiming(worker)) == [ClaimedRun("r", 2, 0, RunStatus.SUSPENDED)]
+    assert await store.claim(claiming(worker)) == [ClaimedRun("r", 2, 0, RunStatus.SUSPENDED, "shop")]
 
 
 async def test_claims_go_by_priority(store: Store, worker: str) -> None:
@@ -183,7 +183,7 @@ async def test_a_worker_can_ask_what_it_owns(store: Store, worker: str, other: s
 async def test_a_run_is_adopted_under_a_new_epoch(store: Store, worker: str) -> None:
     """A worker that did not know of a run it owns takes it anew, so that its own late requests miss it."""
     await own(store, worker, "r")
-    assert await store.adopt(worker, "r", 1) == ClaimedRun("r", 2, 0, RunStatus.RUNNING)
+    assert await store.adopt(worker, "r", 1) == ClaimedRun("r", 2, 0, RunStatus.RUNNING, "shop")
     assert await store.list_owned(worker) == [OwnedRun("r", 2)]
     await land(store, worker, park("r", epoch=1))
     assert (await row_of(store, "r")).owner == worker
