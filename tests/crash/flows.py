@@ -24,7 +24,7 @@ from outlast.payloads import Encrypt
 from tests.crash.homes import home_of
 from tests.crash.ledger import Ledger
 
-__all__ = ["MIX", "QUEUE", "Start", "flows", "make_app"]
+__all__ = ["LIMIT", "MIX", "QUEUE", "Start", "flows", "make_app"]
 
 Start = tuple[str, list[Any]]
 """A workflow's name and its input."""
@@ -32,6 +32,8 @@ Start = tuple[str, list[Any]]
 flows = Module("crash")
 RETRIES = 500
 QUEUE = "gpu"
+LIMIT = 2
+"""Runs of `limited` that may be in hand."""
 _ledger: Ledger
 _folder: Path
 
@@ -139,6 +141,17 @@ async def unbook(tag: str, result: str) -> None:
 async def chain(ctx: Context, length: int) -> list[str]:
     """One after the other."""
     return [await act(f"c{number}") for number in range(length)]
+
+
+@flows.workflow(limit=LIMIT)
+async def limited(ctx: Context, length: int) -> list[str]:
+    """One after the other, and a moment between; of these runs so many at once."""
+    done = []
+    for number in range(length):
+        done.append(await act(f"l{number}"))
+        if number % 5 == 4:
+            await asyncio.sleep(0.02)
+    return done
 
 
 @flows.workflow

@@ -20,6 +20,7 @@ RUNS = 50
 MIX: list[Start] = [
     ("chain", [60]),
     ("fan", [16]),
+    ("limited", [20]),
     ("plainly", [8]),
     ("rounds", [6]),
     ("retrying", [8]),

@@ -20,6 +20,7 @@ from outlast.authoring.graph.matching import check_calls
 from outlast.authoring.graph.workflow import GraphWorkflow
 from outlast.authoring.options import StepOptions
 from outlast.authoring.runs.extension import Extension, check_extensions
+from outlast.authoring.sharing import RunLimits, check_sharing
 from outlast.authoring.step import Step
 from outlast.authoring.workflow import Workflow
 from outlast.core.graph.compiling import compile_graph
@@ -91,17 +92,30 @@ class Module:
     @overload
     def workflow(self, fn: Callable[Concatenate[Context, P], R], /) -> Workflow[P, R]: ...
     @overload
-    def workflow(self, /, *, name: str | None = None, version: str | None = None) -> WorkflowDecorator: ...
-    def workflow(self, fn: Any = None, /, *, name: Any = None, version: Any = None) -> Any:
-        """Make an `async def` that takes a Context first a workflow; bare, or with `name=` and `version=`.
+    def workflow(
+        self,
+        /,
+        *,
+        name: str | None = None,
+        version: str | None = None,
+        limit: int | None = None,
+        fair_by: str | None = None,
+    ) -> WorkflowDecorator: ...
+    def workflow(
+        self, fn: Any = None, /, *, name: Any = None, version: Any = None, limit: Any = None, fair_by: Any = None
+    ) -> Any:
+        """Make an `async def` that takes a Context first a workflow; bare, or with options.
 
-        A plain `def` can be one too: it waits with `ctx.wait(…)`, and needs `outlast[sync]`. Without a version it is a
-        fingerprint of what its source says. Raises InvalidDefinition or InvalidName, with the file and line, for what
-        cannot be one; ExtraMissing.
+        A plain `def` can be one too: it waits with `ctx.wait(…)`, and needs `outlast[sync]`. Without a `version` it is
+        a fingerprint of what its source says. `limit`: workers have so many runs of it in hand at once, all together.
+        `fair_by`: `"user"`, `"workflow"`, or an attribute of runs such as `"attributes.tenant"`; when runs wait, a
+        place goes to whom fewest are in hand for. Raises InvalidDefinition or InvalidName, with the file and line, for
+        what cannot be one; InvalidSetting; ExtraMissing.
         """
+        limits = check_sharing(limit, fair_by)
         if fn is None:
-            return lambda fn: self._declare_workflow(fn, name, version)
-        return self._declare_workflow(fn, name, version)
+            return lambda fn: self._declare_workflow(fn, name, version, limits)
+        return self._declare_workflow(fn, name, version, limits)
 
     def graph(self, graph: Graph | GraphDefinition | Mapping[str, Any], /) -> GraphWorkflow:
         """Make a graph a workflow: one built with `Graph`, or as the data that JSON or YAML would hold.
@@ -137,10 +151,12 @@ class Module:
         self._add({step.name: step})
         return step
 
-    def _declare_workflow(self, fn: Any, name: str | None, version: str | None) -> Workflow[..., Any]:
+    def _declare_workflow(
+        self, fn: Any, name: str | None, version: str | None, limits: RunLimits
+    ) -> Workflow[..., Any]:
         _check_undeclared(fn)
         full_name = self._full(check_function("workflow", fn, name))
-        workflow: Workflow[..., Any] = Workflow(fn, full_name, home=self.name, version=version)
+        workflow: Workflow[..., Any] = Workflow(fn, full_name, home=self.name, version=version, limits=limits)
         self._add({workflow.name: workflow})
         return workflow
 

@@ -20,6 +20,7 @@ from outlast.authoring.inputs import decode_input, encode_input
 from outlast.authoring.runs.child import CHILD_DEFAULTS, ChildOptions, run_child, settle_child
 from outlast.authoring.runs.extension import run_extended
 from outlast.authoring.runs.unwinding import unwind
+from outlast.authoring.sharing import UNSHARED, RunLimits
 from outlast.authoring.source.snapshots import take_snapshot
 from outlast.authoring.step import Coro, mark_coroutine_function
 from outlast.authoring.waits.plain_waiting import load_plain_bodies
@@ -50,7 +51,15 @@ class Workflow(Generic[P, R]):
     __qualname__: str
     __wrapped__: Callable[..., Any]
 
-    def __init__(self, fn: Callable[..., Any], name: str, *, home: str = "", version: str | None = None) -> None:
+    def __init__(
+        self,
+        fn: Callable[..., Any],
+        name: str,
+        *,
+        home: str = "",
+        version: str | None = None,
+        limits: RunLimits = UNSHARED,
+    ) -> None:
         """Made by `@app.workflow`. `name` is the full one, `home` its module's. Raises InvalidDefinition."""
         check_body(fn, Context)
         self._plain = (
@@ -65,6 +74,8 @@ class Workflow(Generic[P, R]):
         self.arguments: Final = self._declare_arguments(fn, name)
         """Its input: the parameters behind the context."""
         self._home = home
+        self.limits: Final = limits
+        """How its runs are shared out."""
         self.child_settings = CHILD_DEFAULTS
         """How it is run as a child."""
         mark_coroutine_function(self)

@@ -31,6 +31,7 @@ from outlast.core.events import (
     StepSucceeded,
     TimerFired,
     UnwindStarted,
+    encode_events,
     is_command,
 )
 from outlast.core.instants import format_instant
@@ -39,9 +40,10 @@ from outlast.core.reopening import UNWIND, Reopening, splice
 from outlast.core.states import RunStatus
 from outlast.core.view import suspension_text, waiting_text
 from outlast.core.waits.book import read_waits
+from outlast.engine.ids import new_mark
 from outlast.engine.tasks.outcomes import Arrival
 from outlast.errors import StepInterrupted, StepLeaseExpired
-from outlast.stores.store import RowChange
+from outlast.stores.store import Effects, Progress, Release, RowChange
 from outlast.telemetry.logs import fields, log_outcome_dropped
 
 if TYPE_CHECKING:
@@ -51,6 +53,7 @@ if TYPE_CHECKING:
     from outlast.core.machine import Machine
     from outlast.engine.draft import Draft
     from outlast.engine.hot import HotRun
+    from outlast.errors import StoreError
 
 __all__ = [
     "cancel_at_deadline",
@@ -156,6 +159,17 @@ def park(run: HotRun, due_us: int | None) -> None:
     steps = ((step.kind, key, step.queue) for key, step in run.steps.items())
     waiting_on = waiting_text(steps, run.waits.values(), run.sleeps.values())
     run.release(due_us, RowChange(status=status, waiting_on=waiting_on))
+
+
+def set_refused_aside(run: HotRun, error: StoreError) -> Progress:
+    """The entry that stands in the place of one that the store will never take."""
+    home = run.home
+    home.log.error("run %s is suspended (%s): %s", run.name, error.code, error, extra=fields(run.started))
+    reason = error.code if home.payloads.hides else str(error)[:500]
+    event = RunSuspended(run.now_us(), error.code, reason)
+    # As if no mail was seen: what the refused entry consumed is still there, and may be a cancel.
+    row = RowChange(status=RunStatus.SUSPENDED, waiting_on=error.code, release=Release(run.epoch, -1))
+    return Progress(run.uid, run.seq, event.at, new_mark(), run.mark, encode_events([event]), Effects(row=row))
 
 
 def _note_ends(raw: Sequence[Event], run: HotRun) -> None:

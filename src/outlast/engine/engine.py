@@ -32,6 +32,7 @@ from outlast.engine.changes import Changes
 from outlast.engine.clock import StoreClock
 from outlast.engine.ids import new_mark, new_uid
 from outlast.engine.messages.waits import show_waits
+from outlast.engine.pools import RunShares
 from outlast.engine.starting import Start, Starter, start_traced
 from outlast.engine.tasks.queues import QueueSettings
 from outlast.engine.versions.keeping import VersionKeeper
@@ -101,6 +102,7 @@ class Engine:
         self.worker: Worker | None = None
         self.changes = Changes(store, self._is_hot)
         self.versions = VersionKeeper(self.store, registry, self.payloads, log, fails_on_conflict=fails_on_conflict)
+        self.shares = RunShares(registry, queues)
         self._starter = Starter(self)
         self._known: tuple[str, ...] | None = None
         self._deploy = ""

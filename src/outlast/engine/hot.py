@@ -45,6 +45,7 @@ if TYPE_CHECKING:
     from outlast.core.events import RunOutcome, RunStarted
     from outlast.core.machine import Machine
     from outlast.engine.hotruns import HotRuns
+    from outlast.engine.pools import Lane
     from outlast.engine.tasks.outcomes import Arrival
     from outlast.engine.writer import Answer
     from outlast.stores.store import NewRun
@@ -58,9 +59,9 @@ class HotRun:
     __slots__ = (
         "__weakref__", "_in_flight", "_overdue", "_wanted", "alarm", "answer_key", "consumed", "end", "ends", "epoch",
         "has_progressed", "home", "is_at_rest", "is_dropped", "is_loading", "is_retried", "is_shown_gated",
-        "is_unwinding", "known", "last_at", "looks", "machine", "mark", "missing_function", "on_answer", "owner",
-        "queue", "reading", "recoveries", "replay_us", "rested_at", "running", "seen", "seq", "sleeps", "started",
-        "steps", "suspended", "suspended_on", "uid", "unfit", "waits",
+        "is_unwinding", "known", "lane", "last_at", "looks", "machine", "mark", "missing_function", "on_answer",
+        "owner", "queue", "reading", "recoveries", "replay_us", "rested_at", "running", "seen", "seq", "sleeps",
+        "started", "steps", "suspended", "suspended_on", "uid", "unfit", "waits",
     )  # fmt: skip
 
     def __init__(self, home: HotRuns, uid: str, epoch: int, *, recoveries: int = 0) -> None:
@@ -70,6 +71,8 @@ class HotRun:
         self.uid = uid
         self.epoch = epoch
         self.recoveries = recoveries
+        self.lane: Lane | None = None
+        """It has a place in the pool that this names."""
         self.started: RunStarted | None = None
         self.machine: Machine | None = None
         """None: evicted. The next thing that arrives loads it again."""

@@ -15,15 +15,14 @@ from contextlib import contextmanager
 from operator import attrgetter
 from typing import TYPE_CHECKING
 
-from outlast.core.events import RunCancelled, RunCompleted, RunOutcome, RunSuspended, encode_events
+from outlast.core.events import RunCancelled, RunCompleted, RunOutcome
 from outlast.core.states import RunStatus
-from outlast.engine import mail
-from outlast.engine.books import park
+from outlast.engine import books, mail
 from outlast.engine.hot import HotRun
-from outlast.engine.ids import new_mark
+from outlast.engine.pools import lane_of
 from outlast.engine.sweeper import PARK_AFTER_US
 from outlast.errors import StoreError
-from outlast.stores.store import Effects, Progress, Release, RowChange, Verdict
+from outlast.stores.store import Progress, Verdict
 from outlast.telemetry.logs import fields, log_run_failed
 from outlast.telemetry.observer import Observers
 
@@ -34,6 +33,7 @@ if TYPE_CHECKING:
     from outlast.engine.clock import StoreClock
     from outlast.engine.draft import Draft
     from outlast.engine.loading import Loader
+    from outlast.engine.pools import Lane, Pools
     from outlast.engine.tasks.taking import TaskTaker
     from outlast.engine.watchdog import Watchdog
     from outlast.engine.writer import Answer, Writer
@@ -52,6 +52,7 @@ class HotRuns:
 
     stepper: Stepper
     tasks: TaskTaker
+    pools: Pools
     loader: Loader
     watchdog: Watchdog
     audit: Audit
@@ -72,9 +73,8 @@ class HotRuns:
         observers: Observers,
         payloads: Payloads,
     ) -> None:
-        """`on_moved(uid, end, left)` is told of every entry that landed, and of a run that left (entries that
-        do not end their run only for uids in `watched`); `on_claimable`, that
-        places are free again."""
+        """`on_moved(uid, end, left)` is told of every entry that landed, and of a run that left (of entries that end no
+        run, only for uids in `watched`); `on_claimable`, that places are free again."""
         self.store = store
         self.registry = registry
         self.writer = writer
@@ -171,6 +171,7 @@ class HotRuns:
         run = HotRun(self, claim.uid, claim.epoch, recoveries=claim.recoveries)
         run.is_loading = True
         run.is_shown_gated = claim.status is RunStatus.SUSPENDED
+        run.lane = lane_of(claim)
         self.add(run)
         self.loader.load(run)
 
@@ -202,7 +203,7 @@ class HotRuns:
                 with self.asking():
                     claim = await self.store.adopt(worker_id, mine.uid, mine.epoch)
                     if claim is not None:
-                        self.claimed(claim, worker_id, adopted=mine.epoch)
+                        self.pools.given(claim, worker_id, adopted=mine.epoch)
 
     # --- what a run tells ---------------------------------------------------------------------------------------------
 
@@ -227,6 +228,8 @@ class HotRuns:
         elif self.max_hot == 0:
             self._put_away(run)
             self._on_claimable()
+        elif run.lane is not None and self.pools.must_yield(run) and run.may_park():
+            books.park(run, run.next_due_us())
         elif len(self._runs) > self.max_hot:
             self._make_room()
 
@@ -243,12 +246,16 @@ class HotRuns:
         run.drop()
         for key in run.running:  # a run that ends without its body, by force, has given none of them up
             self.stepper.cancel(run, key)
-        self._forget(run)
-        self._on_claimable()
+        self._left(run)
 
     def released(self, run: HotRun) -> None:
         """It was given up with its last entry."""
+        self._left(run)
+
+    def _left(self, run: HotRun) -> None:
         self._forget(run)
+        if run.lane is not None:
+            self.pools.freed(run.lane)
         self._on_claimable()
 
     def park(self, run: HotRun, progress: Progress) -> None:
@@ -256,7 +263,7 @@ class HotRuns:
         self._forget(run)
         # CRASH: the row says that we own it. The lease lapses, and the taker finds it as it was.
         # [test_killed_at[before-park-commit]]
-        self.send_park(progress, run.owner)
+        self.send_park(progress, run.owner, run.lane)
 
     def abandon(self, run: HotRun) -> None:
         """It is not ours any more, or must not be touched: a peer takes it over when the lease lapses, or reconcile."""
@@ -275,15 +282,8 @@ class HotRuns:
 
     def refused(self, run: HotRun, error: StoreError) -> None:
         """The store will never take that entry: a small fresh one in its place sets the run aside (PROTOCOL F8)."""
-        self.log.error("run %s is suspended (%s): %s", run.name, error.code, error, extra=fields(run.started))
         self.abandon(run)
-        reason = error.code if self.payloads.hides else str(error)[:500]
-        event = RunSuspended(run.now_us(), error.code, reason)
-        # As if no mail was seen: what the refused entry consumed is still there, and may be a cancel.
-        row = RowChange(status=RunStatus.SUSPENDED, waiting_on=error.code, release=Release(run.epoch, -1))
-        entry = encode_events([event])
-        progress = Progress(run.uid, run.seq, event.at, new_mark(), run.mark, entry, Effects(row=row))
-        self.send_park(progress, run.owner)
+        self.send_park(books.set_refused_aside(run, error), run.owner, run.lane)
 
     def lacks_function(self, run: HotRun, draft: Draft, name: str) -> None:
         """It needs a function nobody here knows: left to a live worker that does, else suspended (SPEC S13)."""
@@ -299,9 +299,9 @@ class HotRuns:
 
     @property
     def is_moving(self) -> bool:
-        """Some run is not at rest, or on its way out."""
-        is_busy = self._parking > 0 or self.stepper.executing > 0 or self._at_rest < len(self._runs)
-        return is_busy or self.tasks.is_moving
+        """Some run is not at rest, or on its way in or out."""
+        is_busy = self.on_their_way or self._asking or self.stepper.executing or self._at_rest < len(self._runs)
+        return bool(is_busy) or self.tasks.is_moving
 
     def next_due_us(self) -> int | None:
         """When the first of the runs at rest is next due."""
@@ -331,20 +331,19 @@ class HotRuns:
 
     def _put_away(self, run: HotRun) -> None:
         if run.may_park():
-            due = run.next_due_us()
-            park(run, due)
+            books.park(run, run.next_due_us())
             return
         run.evict()
         if not run.running:  # else it stays at rest: no room is kept for a body that is gone while a step executes
             self._wakes(run)
 
-    def send_park(self, progress: Progress, owner: str) -> None:
+    def send_park(self, progress: Progress, owner: str, lane: Lane | None = None) -> None:
         """Write that the run is given up, as this incarnation of the worker."""
         self._parking += 1
         self.on_their_way.add(progress.uid)
-        self.writer.submit(progress, functools.partial(self._park_answered, progress.uid), by=owner)
+        self.writer.submit(progress, functools.partial(self._park_answered, progress.uid, lane), by=owner)
 
-    def _park_answered(self, uid: str, answer: Answer) -> None:
+    def _park_answered(self, uid: str, lane: Lane | None, answer: Answer) -> None:
         self._parking -= 1
         self.on_their_way.discard(uid)
         if isinstance(answer, StoreError):
@@ -352,6 +351,8 @@ class HotRuns:
         if self._parking == 0:
             self._parked.set()
         self._on_moved(uid, None, True)
+        if lane is not None:
+            self.pools.freed(lane)
         self._on_claimable()
 
     def _forget(self, run: HotRun) -> None:
@@ -381,7 +382,7 @@ class HotRuns:
     def _hand_back(self, run: HotRun) -> None:
         """Unless something of it goes on here."""
         if run.is_quiet:
-            park(run, run.next_due_us() if run.may_park() else self.clock.now_us())
+            books.park(run, run.next_due_us() if run.may_park() else self.clock.now_us())
 
     async def hand_back(self) -> None:
         """Park everything that can be; what cannot is left to the store's `retire`."""

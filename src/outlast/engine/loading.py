@@ -32,6 +32,7 @@ from outlast.engine import books, mail
 from outlast.engine.clock import boottime_us
 from outlast.engine.draft import Draft
 from outlast.engine.messages.children import find_reopening
+from outlast.engine.pools import lane_of
 from outlast.engine.tasks.outcomes import list_gone
 from outlast.engine.versions.serving import CONFLICTS, Server, find_version
 from outlast.errors import Fenced, KeyNotFound, PayloadUnreadable, RunExists, StoreError
@@ -106,7 +107,7 @@ class Loader:
         except StoreError:
             return  # reconcile finds it
         row = RowChange(release=Release(claim.epoch, inbox.mail, due_us))
-        self._home.send_park(Progress(claim.uid, -1, effects=Effects(row=row)), self._worker_id)
+        self._home.send_park(Progress(claim.uid, -1, effects=Effects(row=row)), self._worker_id, lane_of(claim))
 
     async def _reread(self, uid: str, refused: Sequence[Progress]) -> None:
         try:

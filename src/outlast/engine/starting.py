@@ -155,6 +155,7 @@ class Starter:
             attributes=row.attributes,
             trace=started.trace,
         )
+        new, _ = self._share_out(new)
         outcome = await self._start_for_anybody(fork_events(before, started, max(now, old.at), results), new)
         if outcome.verdict is not Verdict.LANDED:
             holder = await engine.store.find_run(started.id)
@@ -178,10 +179,11 @@ class Starter:
             trace=started.trace,
             replaces=replaces,
         )
+        new, is_shared = self._share_out(new)
         worker = self._engine.worker
         is_served = worker is not None and worker.is_working and start.queue in worker.settings.queues
         # One that takes an id over is committed alone: what its body asks for at once may be a next round of that id.
-        if worker is not None and is_served and not started.due and replaces is None:
+        if worker is not None and is_served and not (started.due or is_shared) and replaces is None:
             home = worker.home
             if home is not None and home.free > 0:
                 answer = await self._start_here(worker, workflow, started, new)
@@ -190,6 +192,13 @@ class Starter:
                 if isinstance(answer, StoreError):
                     raise answer
         return await self._start_for_anybody([started], new)
+
+    def _share_out(self, new: NewRun) -> tuple[NewRun, bool]:
+        """With the place it is to take, and whether there is one: then it is claimed when it is its turn."""
+        place = self._engine.shares.find_place(new.queue, new.workflow, user=new.user, attributes=new.attributes)
+        return (
+            (new, False) if place is None else (msgspec.structs.replace(new, pool=place.pool, group=place.group), True)
+        )
 
     async def _start_here(
         self, worker: Worker, workflow: Workflow[..., object], started: RunStarted, new: NewRun

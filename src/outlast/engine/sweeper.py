@@ -118,6 +118,7 @@ class Sweeper:
         alive = [peer for peer in peers if peer.id != worker.id and peer.dead_at is None]
         home.peers = [peer for peer in alive if {*worker.settings.queues} <= {*peer.queues}]
         await self._take_back(alive)
+        await home.pools.discover(alive)
         if self._tick:
             await store.reap(orphans=True)
             await self._lapse()

@@ -23,6 +23,7 @@ from outlast.engine.heartbeat import Heartbeat
 from outlast.engine.hotruns import HotRuns
 from outlast.engine.ids import new_uid
 from outlast.engine.loading import Loader
+from outlast.engine.pools import Pools
 from outlast.engine.sweeper import Sweeper
 from outlast.engine.tasks.queues import TaskClaim, plan_claims
 from outlast.engine.tasks.taking import TaskTaker
@@ -92,6 +93,7 @@ class Worker:
         """Called once it was asked from outside to drain, and has begun to."""
         self._fenced = asyncio.Event()
         self._claims = 0
+        self._pools_first = False
         self.last_look: Look | None = None
 
     async def __aenter__(self) -> Self:
@@ -150,6 +152,7 @@ class Worker:
             home, concurrency=settings.concurrency, threads=self._threads, executors=engine.executors
         )
         home.tasks = TaskTaker(self, home)
+        home.pools = Pools(self, home, engine.shares)
         home.stepper.tracing = engine.tracing
         home.watchdog = Watchdog(
             threading.get_ident(), lease_us=settings.lease_us, log=engine.log, describe_current=home.stepper.describe
@@ -206,6 +209,11 @@ class Worker:
         wanted = self.settings.queues if queues is None else queues
         return Claiming(self.id, wanted, self.engine.deploy, limit, oldest_first=self._claims % 8 == 0)
 
+    def looking(self) -> Claiming:
+        """What it looks for."""
+        lanes = () if self.home is None else self.home.pools.lanes
+        return msgspec.structs.replace(self.claiming(1), lanes=lanes)
+
     def task_claims(self) -> list[TaskClaim]:
         """How it asks for queued steps."""
         return plan_claims(self.settings.queues, self.engine.queues)
@@ -231,7 +239,8 @@ class Worker:
                 try:
                     async with asyncio.timeout(wait_s):  # wait_for may swallow a cancel, before Python 3.12
                         await self._wake.wait()
-                    await asyncio.sleep(looked_at + HINT_GAP_S - loop.time() if wait_s > HINT_GAP_S else 0)
+                    has_gap = wait_s > HINT_GAP_S and not (self.home is not None and self.home.pools.has_freed)
+                    await asyncio.sleep(looked_at + HINT_GAP_S - loop.time() if has_gap else 0)
                 except TimeoutError:
                     pass
             self._wake.clear()
@@ -240,21 +249,34 @@ class Worker:
         """One look, and what it led to; answers how long to wait for the next, in seconds."""
         home, store = self.home, self.engine.store
         assert home is not None
-        look = self.last_look = await store.look(self.claiming(1))
+        look = self.last_look = await store.look(self.looking())
         self.engine.clock.catch_up(look.now)
         if look.mail:
             await home.read_mail(look.mail)
         home.tasks.looked(look)
-        free = min(home.free, CLAIM_AT_MOST)
-        if look.due and free > 0 and self.is_working:
-            claiming = self.claiming(free)
-            with home.asking():
-                for claim in await store.claim(claiming):
-                    home.claimed(claim, claiming.worker)
+        home.pools.looked(look.lanes)
+        has_taken = False
+        if home.free > 0:
+            self._pools_first = not self._pools_first  # so that neither has only what the other leaves
+        if look.lanes and self._pools_first:
+            has_taken = await home.pools.claim(look.lanes)
+        if look.due and home.free > 0 and self.is_working:
+            await self._claim(home)
+            has_taken = True
+        if look.lanes and not has_taken:
+            has_taken = await home.pools.claim(look.lanes)
+        if has_taken:
             return 0.0 if home.free > 0 else FLOOR_S
         if look.next_at is None:
             return FLOOR_S
         return min(FLOOR_S, max(0.001, (look.next_at - look.now) / 1e6))
+
+    async def _claim(self, home: HotRuns) -> None:
+        """As many of the runs that are due as there is room for."""
+        claiming = self.claiming(min(home.free, CLAIM_AT_MOST))
+        with home.asking():
+            for claim in await self.engine.store.claim(claiming):
+                home.pools.given(claim, claiming.worker)
 
     # --- the fence ----------------------------------------------------------------------------------------------------
 
@@ -391,9 +413,12 @@ class Worker:
         home = self.home
         assert home is not None
         while (deadline is None or boottime_us() < deadline) and not self._is_draining:
-            look = await self.engine.store.look(self.claiming(1))
+            look = await self.engine.store.look(self.looking())
             is_idle = not (look.due or look.mail or look.dead or look.lapsed or home.is_moving)
-            if is_idle and not (look.tasks and await home.tasks.claim()):
+            is_idle = is_idle and not (look.tasks and await home.tasks.claim())
+            if is_idle and look.lanes and await home.pools.claim(look.lanes, at_once=True):
+                is_idle = False
+            if is_idle and not home.is_moving:
                 return min((due for due in (look.next_at, home.next_due_us()) if due is not None), default=None)
             self.wake()
             await asyncio.sleep(0.01)

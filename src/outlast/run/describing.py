@@ -272,6 +272,8 @@ def describe_workflow(workflow: Workflow[..., Any]) -> WorkflowInfo:
         input_schema=workflow.arguments.json_schema(),
         output_schema=json_schema(workflow.arguments.returns.annotation),
         plan=workflow.plan,
+        limit=workflow.limits.limit,
+        fair_by=workflow.limits.fair_by or None,
     )
 
 

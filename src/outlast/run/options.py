@@ -14,13 +14,14 @@ from typing import Final, Literal, TypeAlias, TypedDict
 
 import msgspec
 
+from outlast.authoring.sharing import check_sharing
 from outlast.core.durations import Duration, parse_duration
 from outlast.core.instants import to_us
 from outlast.core.keys import check_name
 from outlast.core.states import ENDED, RunStatus
 from outlast.core.waits.events import WaitKind
 from outlast.engine.starting import Start
-from outlast.engine.tasks.queues import ATTRIBUTE, QueueSettings
+from outlast.engine.tasks.queues import QueueSettings
 from outlast.engine.worker import WorkerSettings
 from outlast.errors import InvalidDuration, InvalidSetting, ValueTooLarge
 from outlast.stores.store import RunQuery, RunRow, VersionStatus, WaitQuery, WaitRow
@@ -313,10 +314,8 @@ def check_queue(*, limit: int | None, fair_by: str | None, lease: Duration) -> Q
     lease_us = _duration_us("lease", lease)
     if lease_us < SHORTEST_LEASE_US:
         raise InvalidSetting("lease", lease, "some seconds; 60s is the default")
-    if fair_by is not None and fair_by not in {"user", "workflow"} and not fair_by.startswith(ATTRIBUTE):
-        raise InvalidSetting("fair_by", fair_by, f'"user", "workflow" or "{ATTRIBUTE}NAME"')
-    most = None if limit is None else _whole("limit", limit, 1, 1_000_000)
-    return QueueSettings(lease_us, most, fair_by or "")
+    sharing = check_sharing(limit, fair_by)
+    return QueueSettings(lease_us, sharing.limit, sharing.fair_by)
 
 
 def _duration_us(setting: str, value: Duration) -> int:

@@ -277,6 +277,10 @@ class WorkflowInfo(msgspec.Struct, frozen=True):
     output_schema: dict[str, Any]
     plan: Plan | None
     """None where its source cannot be read."""
+    limit: int | None = None
+    """Of its runs that workers have in hand at once, all together."""
+    fair_by: str | None = None
+    """Among whom its places are shared out."""
 
 
 class QueueInfo(msgspec.Struct, frozen=True):
@@ -296,7 +300,7 @@ class QueueInfo(msgspec.Struct, frozen=True):
     workers: int
     """How many live workers serve it."""
     limit: int | None
-    """Of steps executing at once, as this app says it; None: none, or the app does not know."""
+    """Of steps executing at once, and of runs in hand, as this app says it; None: none, or the app does not know."""
     unknown: tuple[str, ...]
     """Functions of steps that wait, and that no live worker of the queue knows."""
 

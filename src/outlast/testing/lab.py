@@ -26,7 +26,7 @@ from outlast.testing.ledger import Ledger
 if TYPE_CHECKING:
     from outlast.app import Outlast
     from outlast.run.handle import Run
-    from outlast.stores.store import Store
+    from outlast.stores.store import Look, Store
 
 __all__ = ["Lab", "StandsStill", "enter_lab", "running"]
 
@@ -135,17 +135,25 @@ class Lab:
         while True:
             await asyncio.sleep(0 if turns < PATIENT_TURNS else PAUSE_S)
             turns += 1
-            look = await self._until_told(lambda: store.look(worker.claiming(1)))
+            look = await self._until_told(lambda: store.look(worker.looking()))
             due = _earliest(look.next_at, home.next_due_us())
             is_due = look.due or (due is not None and due <= worker.now_us)  # it will move: it reads its inbox first
             is_moving = is_due or look.mail or look.dead or look.lapsed or home.is_moving
-            if not is_moving and (not look.tasks or await self._until_told(home.tasks.claim) == 0):
+            if not is_moving and not await self._claims(look):
                 # A claim may have landed whose answer is still on its way.
                 owned = await self._until_told(lambda: store.list_owned(worker.id))
                 if home.known().issuperset(run.uid for run in owned) and not home.is_moving:
                     return _earliest(look.next_at, home.next_due_us())
             if look.due or look.mail:
                 worker.wake()
+
+    async def _claims(self, look: Look) -> bool:
+        """Whether there was something to claim, but for runs that are due."""
+        home = self.worker.home
+        assert home is not None
+        if look.tasks and await self._until_told(home.tasks.claim) != 0:
+            return True
+        return bool(look.lanes) and await self._until_told(lambda: home.pools.claim(look.lanes, at_once=True))
 
     def _skip_to(self, at_us: int) -> None:
         engine, by_us = self.worker.engine, at_us - self._clock()

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from outlast.core.events import decode_events
-from tests.simulation.engine.simulation import ROUNDS, Simulation
+from tests.simulation.engine.simulation import LIMITED, ROUNDS, Simulation
 
 __all__ = ["Findings", "Walk", "explore", "kept_seeds", "seeds_of", "walk"]
 
@@ -59,14 +59,15 @@ def walk(seed: str) -> Walk:
     entries = sum(len(run.journal) for run in simulation.watch.store.runs.values())
     for run in simulation.watch.store.runs.values():
         met[f"ended: {run.status}"] += 1
+        met["had a place"] += run.pool is not None
         met["went on"] += run.new.continues is not None
         met["went on with mail"] += len(decode_events(run.journal[0].events)) > 1 and run.new.continues is not None
     return Walk(seed, problems, simulation.watch.digest(), met, entries)
 
 
 def seeds_of(seed: object, schedules: int, first: int = 0) -> Iterable[str]:
-    """Names of schedules that follow from one seed."""
-    return (f"{seed}/{number}{ROUNDS}" for number in range(first, first + schedules))
+    """Names of schedules that follow from one seed; in every fourth few runs may be in hand at once."""
+    return (f"{seed}/{number}{ROUNDS if number % 4 else LIMITED}" for number in range(first, first + schedules))
 
 
 def kept_seeds() -> list[str]:

@@ -10,6 +10,7 @@ from typing import Any
 
 from outlast.app import Outlast
 from outlast.core.states import RunStatus
+from outlast.engine.tasks.queues import QueueSettings
 from outlast.engine.worker import Worker, WorkerSettings
 from outlast.engine.writer import MOST_ENTRIES
 from outlast.errors import StoreError
@@ -22,12 +23,14 @@ from tests.simulation.engine.programs import list_waits, make_program
 from tests.simulation.engine.watch import Watch
 from tests.simulation.engine.world import SECOND_US, Host, World
 
-__all__ = ["ROUNDS", "Simulation"]
+__all__ = ["LIMITED", "ROUNDS", "Simulation"]
 
 PATIENCE_S = 900
 """Of the calm, in the world's time: a run that was taken over again and again is held back for minutes."""
 ROUNDS = "r"
 """How the names of schedules end whose runs may go on in rounds. Those that are older stay what they were."""
+LIMITED = "l"
+"""How the names of schedules end in which, besides, few runs may be in hand at once."""
 FINE = frozenset({RunStatus.COMPLETED, RunStatus.FAILED, RunStatus.CANCELLED, RunStatus.COMPENSATED})
 
 
@@ -39,7 +42,7 @@ class WorkerHost:
         rng = world.rng
         self.host = Host(world, name)
         self._simulation = simulation
-        self.app = app.on_store(faulty(simulation.watch.store.again(), simulation.faults))
+        self.app = simulation.settle_queues(app.on_store(faulty(simulation.watch.store.again(), simulation.faults)))
         self.is_new = app is NEW
         self.worker: Worker | None = None
         self._settings = WorkerSettings(
@@ -94,12 +97,14 @@ class Simulation:
         self.rng = random.Random(seed)
         self._more = random.Random(f"{seed}/more")
         """For what was thought of later: the seeds of before stay what they were, where it does not strike."""
-        self.has_rounds = seed.endswith(ROUNDS)
+        self.has_rounds = seed.endswith((ROUNDS, LIMITED))
+        self._limits = random.Random(f"{seed}/limits")
+        self.limit = self._limits.choice([1, 1, 2, 3]) if seed.endswith(LIMITED) else None
         self._rounds = random.Random(f"{seed}/rounds")
         self.portion = random.Random(f"{seed}/portion").choice([1, MOST_ENTRIES]) if self.has_rounds else MOST_ENTRIES
         """How many runs hear at once what became of their entries: one, as if there were hundreds on a remote store."""
         self.world = World(self.rng)
-        self.watch = Watch(self.world)
+        self.watch = Watch(self.world, self.limit)
         rng = self.rng
         self.lease_s = rng.choice([1.0, 1.5, 3.0])
         rate = rng.choice([0.0, 0.02, 0.05, 0.15])
@@ -111,6 +116,13 @@ class Simulation:
         self.met: Counter[str] = Counter()
         self._made = 0
         self._roots: list[str] = []
+
+    def settle_queues(self, app: Outlast, *, is_known: bool = True) -> Outlast:
+        """The limit is of the queue that all runs are in. Who does not know of it starts them as if there were none."""
+        if self.limit is not None:
+            fair_by = self._limits.choice(["", "workflow", "attributes.tenant"])
+            app._queues = {"default": QueueSettings(limit=self.limit, fair_by=fair_by)} if is_known else {}
+        return app
 
     def run(self) -> list[str]:
         """Walk it; gives what went wrong."""
@@ -148,7 +160,9 @@ class Simulation:
 
     def _open_client(self) -> None:
         self._outside = Host(self.world, "client")
-        app = NEW.on_store(faulty(self.watch.store.again(), self.faults))
+        app = self.settle_queues(
+            NEW.on_store(faulty(self.watch.store.again(), self.faults)), is_known=self._limits.random() < 0.7
+        )
         self.client = Client(self._outside, app)
 
         async def live() -> None:

@@ -45,7 +45,7 @@ def test_schedules_meet_what_they_are_for():
     for what in (
         "lost", "untold", "full", "slow", "hints_lost", "hints_late", "hints_doubled", "killed", "killed in a commit",
         "frozen", "blocked", "deployed", "clock set", "cut off", "ended: completed", "ended: cancelled",
-        "ended: compensated", "went on", "went on with mail",
+        "ended: compensated", "went on", "went on with mail", "had a place",
     ):  # fmt: skip
         assert met[what] > 0, f"{what}: not once in 60 schedules, {dict(met)}"
 

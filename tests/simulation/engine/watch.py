@@ -67,13 +67,17 @@ class Record:
         """Ids of what it has, or a round before it had."""
         self.started: set[tuple[str, int]] = set()
         self.lost: set[tuple[str, int]] = set()
+        self.is_cancelled = False
+        """Somebody has asked it to stop."""
 
 
 class Watch:
     """Adds to the world's problems as soon as one can be seen."""
 
-    def __init__(self, world: World) -> None:
+    def __init__(self, world: World, limit: int | None = None) -> None:
+        """`limit` is how many runs workers may have in hand at once."""
         self.world = world
+        self._limit = limit
         world.note = self.note
         self.store = WatchedStore(self)
         self.marks: list[Mark] = []
@@ -124,6 +128,10 @@ class Watch:
         """The store has carried this call out."""
         self._tell(what, by)
         runs = self.store.runs
+        if self._limit is not None:
+            placed = [uid for uid, run in runs.items() if run.owner is not None and run.pool is not None]
+            if len(placed) > self._limit:
+                self._object(placed[-1], f"Q2: {len(placed)} runs are in hand, and {self._limit} may be")
         for uid, run in runs.items():
             record = self._records.get(uid)
             if record is None:
@@ -146,6 +154,7 @@ class Watch:
             self._look_at_entry(uid, record, entry)
         record.owner = run.owner
         self._look_at_mail(uid, run, record)
+        record.is_cancelled = record.is_cancelled or any(each.kind == "cancel" for each in run.inbox.values())
         journal = record.journal
         found: list[str] = []
         if new:
@@ -198,6 +207,14 @@ class Watch:
         journal.append((entry, events))
         for event in events:
             self._note_event(record, event)
+        if self._limit is not None and entry.seq and entry.writer != CLIENT:
+            self._look_for_place(uid, entry, record)
+
+    def _look_for_place(self, uid: str, entry: Entry, record: Record) -> None:
+        """A worker does nothing of a run that has no place, but hear that it is cancelled."""
+        run = self.store.runs[uid]
+        if run.pool is None and run.queue == "default" and not record.is_cancelled:
+            self._object(uid, f"Q2: entry {entry.seq} was written without a place")
 
     def _note_event(self, record: Record, event: Event) -> None:
         if isinstance(event, FROM_PEOPLE):
@@ -307,6 +324,7 @@ for _name in (
     "reap",
     "claim",
     "adopt",
+    "pool_run",
     "send",
     "redue",
     "claim_tasks",

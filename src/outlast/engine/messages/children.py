@@ -81,6 +81,7 @@ def start_child(run: HotRun, pending: PendingStep) -> Progress:
         priority=settings.priority,
         deadline=None if settings.timeout_us is None else now + settings.timeout_us,
     )
+    place = run.home.pools.shares.find_place(settings.queue, started.workflow, user=started.user, attributes=attributes)
     new = NewRun(
         id=started.id,
         workflow=started.workflow,
@@ -93,6 +94,8 @@ def start_child(run: HotRun, pending: PendingStep) -> Progress:
         user=started.user,
         attributes=bytes(attributes),
         trace=started.trace,
+        pool=None if place is None else place.pool,
+        group="" if place is None else place.group,
     )
     return Progress(uid, 0, started.at, new_mark(), 0, encode_events([started]), Effects(start=new))
 

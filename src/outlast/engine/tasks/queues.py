@@ -1,4 +1,4 @@
-"""What is settled about a queue, for its queued steps. Layer: engine.
+"""What is settled about a queue, for its queued steps and its runs. Layer: engine.
 
 What always holds: the settings are those of the code at hand. Workers of two deploys that disagree each keep to their
 own, so a limit is the larger of the two while both are there.
@@ -7,10 +7,11 @@ own, so a limit is the larger of the two while both are there.
 from __future__ import annotations
 
 import collections
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
 
+from outlast.authoring.sharing import find_group
 from outlast.stores.store import Sharing
 
 if TYPE_CHECKING:
@@ -19,11 +20,7 @@ if TYPE_CHECKING:
     from outlast.core.events import RunStarted
     from outlast.stores.store import WorkerRow
 
-__all__ = ["ATTRIBUTE", "DEFAULT", "QueueSettings", "TaskClaim", "find_group", "find_unserved", "plan_claims"]
-
-ATTRIBUTE = "attributes."
-"""`fair_by=attributes.tenant`: by the run's attribute of this name."""
-LONGEST_GROUP = 200
+__all__ = ["DEFAULT", "QueueSettings", "TaskClaim", "find_unserved", "group_of", "plan_claims"]
 
 
 class QueueSettings(msgspec.Struct, frozen=True):
@@ -32,9 +29,9 @@ class QueueSettings(msgspec.Struct, frozen=True):
     lease_us: int = 60_000_000
     """How long a queued step may go without a renewal before it is taken for lost (SPEC L6)."""
     limit: int | None = None
-    """Steps of it that may execute at once, on all workers together."""
+    """Steps of it that may execute at once, on all workers together; and runs of it that they may have in hand."""
     fair_by: str = ""
-    """`user`, `workflow` or `attributes.NAME`: of each of these as many execute as of the others, while both wait."""
+    """`user`, `workflow` or `attributes.NAME`: each of these gets as many places as the others, while both wait."""
 
     @property
     def is_shared(self) -> bool:
@@ -66,17 +63,10 @@ def plan_claims(queues: Iterable[str], settings: Mapping[str, QueueSettings]) ->
     return claims + [TaskClaim(tuple(names), lease_us) for lease_us, names in together.items()]
 
 
-def find_group(settings: QueueSettings, started: RunStarted) -> str:
-    """Whom a step of this run is for, where the queue is shared out among groups: those without are one, too."""
-    by = settings.fair_by
-    if not by:
-        return ""
-    value: Any = None
-    if by.startswith(ATTRIBUTE):
-        value = (msgspec.json.decode(started.attributes) or {}).get(by.removeprefix(ATTRIBUTE))
-    else:
-        value = started.user if by == "user" else started.workflow
-    return "-" if value is None else f"={value}"[:LONGEST_GROUP]
+def group_of(settings: QueueSettings, started: RunStarted) -> str:
+    """Whom a step of this run is for, where the queue is shared out among groups."""
+    user, workflow = started.user, started.workflow
+    return find_group(settings.fair_by, user=user, workflow=workflow, attributes=started.attributes)
 
 
 def find_unserved(steps: Iterable[tuple[str, str]], workers: Collection[WorkerRow]) -> list[tuple[str, str]]:

@@ -16,7 +16,7 @@ from outlast.engine.clock import boottime_us
 from outlast.engine.messages.looks import look
 from outlast.engine.tasks.held import HeldTask
 from outlast.engine.tasks.leases import TaskLeases
-from outlast.engine.tasks.queues import DEFAULT, TaskClaim, find_group, find_unserved
+from outlast.engine.tasks.queues import DEFAULT, TaskClaim, find_unserved, group_of
 from outlast.engine.tasks.reporting import Reports
 from outlast.engine.tasks.unread import UnreadTasks
 from outlast.engine.tasks.wire import read_details
@@ -94,7 +94,7 @@ class TaskTaker:
 
     def group_of(self, queue: str, started: RunStarted) -> str:
         """Whom a step of this run is for, as the queue is shared out."""
-        return find_group(self._worker.engine.queues.get(queue, DEFAULT), started)
+        return group_of(self._worker.engine.queues.get(queue, DEFAULT), started)
 
     async def look_after_sent(self, workers: Collection[WorkerRow]) -> None:
         """Warn of what was queued here and waits for somebody to come: these are all the workers that live."""
