@@ -17,8 +17,8 @@ from outlast.stores.sqlite import SqliteStore, runs
 from outlast.stores.sqlite.listing import write_query, write_waits_query
 from outlast.stores.sqlite.migrate import list_migrations, split
 from outlast.stores.sqlite.statements import Statement, load_statements
-from outlast.stores.store import Effects, NewRun, Progress, RowChange, RunQuery, WaitQuery
-from outlast.testing.stores.writing import HOUR, claim, claiming, register
+from outlast.stores.store import Effects, NewRun, Progress, RowChange, RunQuery, RunSharing, WaitQuery
+from outlast.testing.stores.writing import HOUR, claiming, register
 from tests.stores.sqlite_peer import ROOT
 
 PACKAGE = ROOT / "src/outlast/stores/sqlite"
@@ -151,12 +151,38 @@ async def test_claims_cost_the_same_in_a_large_store(tmp_path: Path):
     await store.close()
 
 
+@pytest.mark.slow
+async def test_what_is_shared_out_costs_others_nothing(tmp_path: Path):
+    """A backlog of a pool is not looked at by who claims other runs; and what waits, sleeps or has ended of it costs a
+    claim of the pool nothing either."""
+    store = SqliteStore(f"sqlite:///{tmp_path}/store.db?synchronous=normal")
+    await store.open()
+    worker = await register(store, "w", HOUR)
+    shop = RunSharing("shop", most=1_000_000)
+    few, few_pooled = await count_least(store, worker), await count_least(store, worker, shop)
+    now = await store.now()
+    ended = RowChange(status=RunStatus.COMPLETED, ended=True)
+    for _ in range(4):
+        waiting = [start_one(pool="shop", wake_at=now + n % 2 * HOUR) for n in range(500)]
+        await store.commit(worker, waiting + [start_one(row=ended, claimed=True, pool="shop") for _ in range(500)])
+    many, many_pooled = await count_least(store, worker), await count_least(store, worker, shop)
+    assert {name: count for name, count in many.items() if count > 1.2 * few[name]} == {}
+    assert {name: count for name, count in many_pooled.items() if count > 1.5 * few_pooled[name]} == {}
+    await store.close()
+
+
 def start_one(row: RowChange | None = None, **new) -> Progress:
     uid = str(uuid.uuid4())
     return Progress(uid, 0, effects=Effects(start=NewRun(uid, "w", "v", **new), row=row))
 
 
-async def count_steps(store: SqliteStore, worker: str) -> dict[str, int]:
+async def count_least(store: SqliteStore, worker: str, sharing: RunSharing | None = None) -> dict[str, int]:
+    """The same without what the writer may have had to do beside."""
+    counts = [await count_steps(store, worker, sharing) for _ in range(3)]
+    return {name: min(each[name] for each in counts) for name in counts[0]}
+
+
+async def count_steps(store: SqliteStore, worker: str, sharing: RunSharing | None = None) -> dict[str, int]:
     """How many instructions of SQLite's machine, in tens, a look and a claim of one run take."""
     steps: dict[str, int] = {}
 
@@ -170,10 +196,11 @@ async def count_steps(store: SqliteStore, worker: str) -> dict[str, int]:
         store._writer.run_aside(one)
         await asyncio.to_thread(counts.wait)
 
-    await store.commit(None, [start_one()])
+    await store.commit(None, [start_one(pool=sharing and sharing.pool)])
+    lanes = () if sharing is None else (("default", sharing.pool),)
     await count("claim")
-    assert len(await claim(store, worker)) == 1
+    assert len(await store.claim(claiming(worker, limit=1), sharing)) == 1
     await count("look")
-    await store._writer.submit(lambda tx: runs.look(tx, claiming(worker)))
+    await store._writer.submit(lambda tx: runs.look(tx, claiming(worker, lanes=lanes)))
     store._writer.run_aside(lambda connection: connection.set_progress_handler(None, 0))
     return steps

@@ -20,17 +20,18 @@ from outlast.stores.store import RunQuery
 from tests.postgres_schemas import new_url, run_apart
 from tests.stores.postgres.sessions import Session
 
-FILES = ("claims", "deletion", "journal", "mail", "runs", "starts", "tasks", "waits", "workers")
+FILES = ("claims", "deletion", "journal", "mail", "pools", "runs", "starts", "tasks", "waits", "workers")
 STATEMENTS = [(file, statement) for file in FILES for statement in load_statements(file).values()]
-SMALL = {"workers", "deleted"}  # a row for each worker, for each deletion under way
+SMALL = {"workers", "deleted", "shares"}  # a row for each worker, each deletion under way, each group served lately
 FILL = """
 insert into outlast.runs (uid, id, holds, workflow, version, status, live, owner, epoch, wake_at, priority, queue,
-  user_id, parent, created_at, updated_at, finished_at, waiting_on)
+  user_id, parent, created_at, updated_at, finished_at, waiting_on, pool, share)
 select 'r' || n, 'id ' || n, true, 'w' || n % 5, 'v', case n % 20 when 0 then 'queued' when 1 then 'running'
     when 2 then 'suspended' when 3 then 'failed' else 'completed' end,
-  n % 20 < 3, case n % 20 when 1 then 'worker' || n % 3 end, 1, case n % 20 when 0 then n end, n % 10, 'q' || n % 3,
+  n % 20 < 3, case n % 20 when 1 then 'worker' || n % 3 end, 1, case n % 20 when 0 then n end,
+  n % 10 + case when n % 7 = 0 then 10 else 0 end, 'q' || n % 3,
   'user' || n % 100, case when n % 50 = 7 then 'r1' end, n, n, case when n % 20 >= 3 then n end,
-  case when n % 20 = 2 then 'code' else '' end
+  case when n % 20 = 2 then 'code' else '' end, case when n % 7 = 0 then 'w' || n % 5 end, 'g' || n % 9
 from generate_series(1, {runs}) n;
 insert into outlast.run_values (uid, attributes, trace)
 select uid, '{{}}', '' from outlast.runs;
@@ -93,7 +94,7 @@ def iter_nodes(node: dict[str, Any], above: tuple[str, ...] = ()) -> Iterator[tu
         yield from iter_nodes(below, (*above, node["Node Type"]))
 
 
-HEADS = {"look", "find_orphan_owner", "list_lapsed"}
+HEADS = {"look", "find_orphan_owner", "list_lapsed", "list_pools"}
 """Statements that hop through an index from its head, a row at a time."""
 
 
@@ -128,6 +129,17 @@ async def test_a_claim_walks_the_head_of_its_index(session, settings, name: str,
         assert column in scans[0]["Index Cond"]
     below_limits = [node["Node Type"] for node, above in iter_nodes(plan) if above[-1:] == ("Limit",)]
     assert "Index Scan" in below_limits, "the range is not cut before it is sorted"
+
+
+# SPEC Q2
+async def test_a_claim_of_a_pool_walks_the_head_of_its_index(session, settings):
+    """Each group gives a range of its index up to now, and places are counted in an index of those that are taken."""
+    plan = await explain(session, settings, load_statements("pools")["claim_pooled"])
+    scans = [node for node, _ in iter_nodes(plan) if node.get("Relation Name") == "runs" and "Index Name" in node]
+    assert {node["Index Name"] for node in scans} >= {"runs_pooled", "runs_placed", "runs_placed_queue"}
+    assert {node["Index Name"] for node in scans} <= {"runs_pooled", "runs_placed", "runs_placed_queue", "runs_pkey"}
+    (head,) = [node for node in scans if "wake_at <=" in node["Index Cond"]]
+    assert all(f"{column} = " in head["Index Cond"] for column in ("queue", "pool", "priority", "share"))
 
 
 QUERIES = {

@@ -7,8 +7,8 @@ alter table outlast.runs
 
 create index runs_pooled on outlast.runs (queue, pool, priority, share, wake_at)
   where wake_at is not null and pool is not null;
-create index runs_pooled_due on outlast.runs (queue, pool, priority, wake_at)
-  where wake_at is not null and pool is not null;
+-- For looks, which say so in these words: a claim would take it as well, and walk what waits of other groups.
+create index runs_pooled_due on outlast.runs (queue, pool, priority, wake_at) where wake_at > -1 and pool is not null;
 -- Those that have a place. What is counted by them says so in these words, and so no other index is taken for it.
 create index runs_placed on outlast.runs (pool, share) where coalesce(owner, '') <> '' and pool is not null;
 create index runs_placed_queue on outlast.runs (queue) where coalesce(owner, '') <> '' and pool is not null;

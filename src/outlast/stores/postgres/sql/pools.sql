@@ -142,7 +142,7 @@ cross join unnest(:queue::text[], :pool::text[]) with ordinality as q (queue, po
 cross join generate_series(10, 19) as l (priority)
 cross join lateral (
   select r.wake_at from outlast.runs r
-  where r.wake_at is not null and r.pool is not null
+  where r.wake_at > -1 and r.pool is not null
     and r.queue = q.queue and r.pool = q.pool and r.priority = l.priority and not :deploy::text = any (r.unfit)
   order by r.wake_at limit 1
 ) d

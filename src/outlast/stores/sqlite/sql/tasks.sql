@@ -159,8 +159,8 @@ select key, attempt, queue, function, due_at, owner, claimed_at, stop, coalesce(
 from tasks where run_uid = ? order by key;
 
 -- name: count_runs
--- How many runs are due in each queue, and since when; how many are owned. It walks those, and nothing else. (Levels
--- from 10 on are those of runs that are shared out.)
+-- How many runs are due in each queue, and since when; how many are owned. It walks those, and nothing else. Levels from
+-- 10 on are those of runs that are shared out.
 with recursive
 levels (priority) as (
   values (0), (1), (2), (3), (4), (5), (6), (7), (8), (9), (10), (11), (12), (13), (14), (15), (16), (17), (18), (19)
