@@ -130,12 +130,13 @@ class Outlast(Lists, Workers, Module, Definitions):
     def queue(
         self, name: str, *, limit: int | None = None, fair_by: str | None = None, lease: Duration = "60s"
     ) -> None:
-        """Say how the steps of this queue are treated by the workers of this app. Call it where steps are declared.
+        """Say how the steps and runs of this queue are treated by the workers of this app. Call it where those are
+        declared.
 
-        `limit`: so many may execute at once, on all workers together. `fair_by`: `"user"`, `"workflow"`, or an
-        attribute of runs such as `"attributes.tenant"`; when steps wait, a place goes to whom fewest are executed for,
-        so that one who queues thousands keeps nobody else waiting. `lease`: when the worker of a step says nothing for
-        so long, the step is taken for lost, and tried again.
+        `limit`: so many steps may execute at once, on all workers together, and so many runs may be in hand. `fair_by`:
+        `"user"`, `"workflow"`, or an attribute of runs such as `"attributes.tenant"`; when steps or runs wait, a place
+        goes to whom fewest are executed for, so that one who queues thousands keeps nobody else waiting. `lease`: when
+        the worker of a step says nothing for so long, the step is taken for lost, and tried again.
         """
         settings = check_queue(limit=limit, fair_by=fair_by, lease=lease)
         self._queues[check_name("queue", name)] = settings

@@ -30,7 +30,8 @@ if TYPE_CHECKING:
 
 __all__ = ["Lane", "Place", "Pools", "RunShares", "lane_of"]
 
-CLAIM_AT_MOST = 500
+CLAIM_AT_MOST = 64
+"""A claim reads that many runs of that many groups."""
 FIRST_PAUSE_S = 0.02
 LAST_PAUSE_S = 1.0
 """Between claims that find no place though runs are due: those that have them may be with other workers."""

@@ -11,7 +11,7 @@ create index runs_pooled on outlast.runs (queue, pool, priority, share, wake_at)
 create index runs_pooled_due on outlast.runs (queue, pool, priority, wake_at) where wake_at > -1 and pool is not null;
 -- Those that have a place. What is counted by them says so in these words, and so no other index is taken for it.
 create index runs_placed on outlast.runs (pool, share) where coalesce(owner, '') <> '' and pool is not null;
-create index runs_placed_queue on outlast.runs (queue) where coalesce(owner, '') <> '' and pool is not null;
+create index runs_placed_queue on outlast.runs (queue) where coalesce(owner, '') > '' and pool is not null;
 
 -- When each group was last given a place. Forgotten after a while: who was not, comes first.
 create table outlast.shares (

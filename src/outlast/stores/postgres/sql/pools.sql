@@ -6,7 +6,8 @@ select pg_advisory_xact_lock(hashtextextended(:name::text, 0));
 -- name: claim_pooled
 -- Give due runs of one queue and pool to a worker, as they are shared out: first those of the groups that have the
 -- fewest places, then of those that were longest not given one; no more than the pool and the queue may have owned.
--- Seeks: one for each group that waits, once there is a place.
+-- Seeks: one for each group that waits, once there is a place; runs are read of as many groups as there are places, and
+-- of some more, for peers may hold the first.
 -- Locks: the worker's row, then runs that nobody else holds.
 with recursive me as (
   select id from outlast.workers where id = :worker::text and dead_at is null for key share
@@ -19,7 +20,7 @@ with recursive me as (
     ),
     :queue_most::bigint - (
       select count(*) from outlast.runs h
-      where coalesce(h.owner, '') <> '' and h.pool is not null and h.queue = :queue::text
+      where coalesce(h.owner, '') > '' and h.pool is not null and h.queue = :queue::text
     )
   )) as places
   from me
@@ -39,14 +40,25 @@ with recursive me as (
     order by r.share limit 1
   )
   from groups g where g.name is not null
+), held as materialized (
+  select h.share, count(*) as count from outlast.runs h
+  where coalesce(h.owner, '') <> '' and h.pool is not null and h.pool = :pool::text group by h.share
 ), standing as materialized (
-  select g.priority, g.name, (
-    select count(*) from outlast.runs h
-    where coalesce(h.owner, '') <> '' and h.pool is not null and h.pool = :pool::text and h.share = g.name
-  ) as held, coalesce((
-    select s.served_at from outlast.shares s where s.pool = :pool::text and s.share = g.name
-  ), 0) as served_at
-  from groups g where g.name is not null
+  select g.priority, g.name, coalesce(held.count, 0) as held, coalesce(s.served_at, 0) as served_at
+  from groups g cross join clock cross join lateral (
+    select r.wake_at from outlast.runs r
+    where r.wake_at is not null and r.pool is not null
+      and r.queue = :queue::text and r.pool = :pool::text and r.priority = g.priority and r.share = g.name
+      and r.wake_at <= clock.now and not :deploy::text = any (r.unfit)
+    order by r.wake_at limit 1
+  ) head
+  left join held on held.share = g.name
+  left join outlast.shares s on s.pool = :pool::text and s.share = g.name
+  where g.name is not null
+  order by
+    case when :oldest_first::boolean then 0 else g.priority end, coalesce(held.count, 0), coalesce(s.served_at, 0),
+    head.wake_at, g.name
+  limit (select places + 20 from clock)
 ), candidates as materialized (
   select d.uid, d.wake_at, s.priority, s.served_at, s.held + d.rank as held, clock.now
   from standing s cross join clock cross join lateral (
@@ -55,7 +67,7 @@ with recursive me as (
       where r.wake_at is not null and r.pool is not null
         and r.queue = :queue::text and r.pool = :pool::text and r.priority = s.priority and r.share = s.name
         and r.wake_at <= clock.now and not :deploy::text = any (r.unfit)
-      order by r.wake_at limit 2 * clock.places + 20
+      order by r.wake_at limit clock.places + 20
     ) c
   ) d
 ), due as materialized (

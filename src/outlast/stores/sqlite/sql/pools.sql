@@ -1,7 +1,7 @@
 -- name: list_pooled
 -- Runs of one queue and pool that a worker may claim, as they are shared out: first those of the groups that have the
 -- fewest places, then of those that were longest not given one; no more than the pool and the queue may have owned.
--- Seeks: one for each group that waits, once there is a place.
+-- Seeks: one for each group that waits, once there is a place; runs are read of as many groups as there are places.
 with recursive
 room (places) as (
   select max(0, min(
@@ -32,24 +32,39 @@ groups (priority, name) as (
   )
   from groups g where g.name is not null
 ),
-standing (priority, name, held, served_at) as (
-  select g.priority, g.name, (
-    select count(*) from runs h indexed by runs_placed
-    where h.owner is not null and h.pool is not null and h.pool = :pool and h.share = g.name
-  ), coalesce((select s.served_at from shares s where s.pool = :pool and s.share = g.name), 0)
+standing (priority, name, wake_at, held, served_at) as (
+  select
+    g.priority, g.name,
+    (
+      select d.wake_at from runs d indexed by runs_pooled
+      where d.wake_at is not null and d.pool is not null
+        and d.queue = :queue and d.pool = :pool and d.priority = g.priority and d.share = g.name
+        and d.wake_at <= :now and not instr(d.unfit, :deploy)
+      order by d.wake_at limit 1
+    ),
+    (
+      select count(*) from runs h indexed by runs_placed
+      where h.owner is not null and h.pool is not null and h.pool = :pool and h.share = g.name
+    ),
+    coalesce((select s.served_at from shares s where s.pool = :pool and s.share = g.name), 0)
   from groups g where g.name is not null
+),
+first (priority, name, held, served_at) as (
+  select s.priority, s.name, s.held, s.served_at from standing s where s.wake_at is not null
+  order by case when :oldest_first then 0 else s.priority end, s.held, s.served_at, s.wake_at
+  limit (select places from room)
 ),
 candidates (no, status, share, priority, wake_at, served_at, held) as (
   select r.no, r.status, s.name, s.priority, r.wake_at, s.served_at, s.held + row_number() over (
     partition by s.priority, s.name order by r.wake_at, r.no
   )
-  from standing s cross join runs r
+  from first s cross join runs r
   where r.no in (
     select d.no from runs d indexed by runs_pooled
     where d.wake_at is not null and d.pool is not null
       and d.queue = :queue and d.pool = :pool and d.priority = s.priority and d.share = s.name
       and d.wake_at <= :now and not instr(d.unfit, :deploy)
-    order by d.wake_at limit :limit
+    order by d.wake_at limit (select places from room)
   )
 )
 select no, status, share from candidates
