@@ -36,6 +36,7 @@ from outlast.stores.store import (
     Progress,
     Reaped,
     RunRow,
+    RunSharing,
     Sharing,
     TaskOutcome,
     WorkerRow,
@@ -119,8 +120,8 @@ class HeldStore(MemoryStore):
     async def commit(self, worker_id: str | None, batch: Sequence[Progress]) -> list[Outcome]:
         return await self._pass("commit", super().commit(worker_id, batch), batch)
 
-    async def claim(self, claiming: Claiming) -> list[ClaimedRun]:
-        return await self._pass("claim", super().claim(claiming), claiming)
+    async def claim(self, claiming: Claiming, sharing: RunSharing | None = None) -> list[ClaimedRun]:
+        return await self._pass("claim", super().claim(claiming, sharing), claiming)
 
     async def adopt(self, worker_id: str, uid: str, epoch: int) -> ClaimedRun | None:
         return await self._pass("adopt", super().adopt(worker_id, uid, epoch), uid)

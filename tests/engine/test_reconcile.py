@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from outlast import Context, Outlast
 from outlast.engine.sweeper import RECONCILE_EVERY, Sweeper
 from outlast.stores.memory import MemoryStore
-from outlast.stores.store import ClaimedRun, Claiming, Outcome, OwnedRun, Progress, RowChange
+from outlast.stores.store import ClaimedRun, Claiming, Outcome, OwnedRun, Progress, RowChange, RunSharing
 
 
 class ParkingStore(MemoryStore):
@@ -60,9 +60,9 @@ class SlowStore(MemoryStore):
         super().__init__("memory://")
         self.claimed, self.arrives = asyncio.Event(), asyncio.Event()
 
-    async def claim(self, claiming: Claiming) -> list[ClaimedRun]:
+    async def claim(self, claiming: Claiming, sharing: RunSharing | None = None) -> list[ClaimedRun]:
         """They are the worker's, and it does not know."""
-        claims = await super().claim(claiming)
+        claims = await super().claim(claiming, sharing)
         if claims:
             self.claimed.set()
             await self.arrives.wait()
@@ -76,9 +76,9 @@ class QuickClaimStore(MemoryStore):
         super().__init__("memory://")
         self.claimed, self.arrives, self.adopted, self.is_told = (asyncio.Event() for _ in range(4))
 
-    async def claim(self, claiming: Claiming) -> list[ClaimedRun]:
+    async def claim(self, claiming: Claiming, sharing: RunSharing | None = None) -> list[ClaimedRun]:
         """They are the worker's, and it does not know."""
-        claims = await super().claim(claiming)
+        claims = await super().claim(claiming, sharing)
         if claims:
             self.claimed.set()
             await self.arrives.wait()

@@ -58,8 +58,8 @@ class Moments:
         await self._pass(*uids)
         return outcomes
 
-    async def claim(self, claiming: Any) -> Any:
-        claimed = await self._claim(claiming)
+    async def claim(self, claiming: Any, sharing: Any = None) -> Any:
+        claimed = await self._claim(claiming, sharing)
         await self._pass(*(one.uid for one in claimed))
         return claimed
 

@@ -223,16 +223,17 @@ class Pools:
 
     # --- runs that were of no pool ------------------------------------------------------------------------------------
 
-    def given(self, claim: ClaimedRun, worker_id: str) -> None:
-        """This worker was given a run, nothing of which goes on here: load it; or, if it was started before its limit
-        was known, put it into its pool, from which it takes its turn."""
-        if claim.pool is None and self.shares.is_shared(claim.queue, claim.workflow):
+    def given(self, claim: ClaimedRun, worker_id: str, *, adopted: int = -1) -> None:
+        """This worker was given a run: load it; or, if it was started before its limit was known, put it into its pool,
+        from which it takes its turn. `adopted` as for `HotRuns.claimed`."""
+        is_here = self._home.find(claim.uid) is not None
+        if claim.pool is None and not is_here and self.shares.is_shared(claim.queue, claim.workflow):
             self._home.on_their_way.add(claim.uid)
-            self._home.loader.spawn(self._put_in(claim, worker_id))
+            self._home.loader.spawn(self._put_in(claim, worker_id, adopted))
         else:
-            self._home.claimed(claim, worker_id)
+            self._home.claimed(claim, worker_id, adopted=adopted)
 
-    async def _put_in(self, claim: ClaimedRun, worker_id: str) -> None:
+    async def _put_in(self, claim: ClaimedRun, worker_id: str, adopted: int) -> None:
         home = self._home
         try:
             row, inbox = await home.store.find_uid(claim.uid), await home.store.read_inbox(claim.uid)
@@ -240,7 +241,7 @@ class Pools:
                 return
             place = self.shares.find_place(row.queue, row.workflow, user=row.user, attributes=row.attributes)
             if place is None or any(message.kind in URGENT for message in inbox.messages):
-                home.claimed(claim, worker_id)
+                home.claimed(claim, worker_id, adopted=adopted)
             else:
                 await home.store.pool_run(worker_id, claim, *place)
         except StoreError as error:

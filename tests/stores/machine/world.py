@@ -20,6 +20,7 @@ from outlast.stores.store import (
     Progress,
     Release,
     RowChange,
+    RunSharing,
     TaskOutcome,
     Verdict,
     WorkerRow,
@@ -101,12 +102,16 @@ class StoreMachine(RuleBasedStateMachine):
     # --- runs begin and are given out ---------------------------------------------------------------------------------
 
     @rule(worker=WORKERS, claimed=st.booleans(), delay=st.sampled_from([None, 0, 5, 60]), priority=st.integers(3, 6),
-          queue=st.sampled_from(QUEUES), takes=st.booleans())  # fmt: skip
-    def start_run(self, worker: int, claimed: bool, delay: int | None, priority: int, queue: str, takes: bool) -> None:
+          queue=st.sampled_from(QUEUES), takes=st.booleans(), pool=st.sampled_from([None, None, "p"]))  # fmt: skip
+    def start_run(
+        self, worker: int, claimed: bool, delay: int | None, priority: int, queue: str, takes: bool, pool: str | None
+    ) -> None:
         """Its id may be another's; it may be the worker's own from the first moment."""
         if len(self.uids) < 8:
             by = self.workers[worker] if claimed else None
-            self._start(by, worker, claimed=claimed, delay=delay, takes=takes, priority=priority, queue=queue)
+            self._start(
+                by, worker, claimed=claimed, delay=delay, takes=takes, priority=priority, queue=queue, pool=pool
+            )
 
     def _start(
         self, by: str | None, worker: int, *, claimed: bool, delay: int | None, takes: bool = False, **new: Any
@@ -119,6 +124,20 @@ class StoreMachine(RuleBasedStateMachine):
             self.uids.append(uid)
             if claimed:
                 self.known.append(Known(uid, self.workers[worker], 1, 1, progress.mark))
+
+    @rule(worker=WORKERS, queue=st.sampled_from(QUEUES), most=st.sampled_from([1, 2, 100]), lost=st.booleans())
+    def claim_pooled(self, worker: int, queue: str, most: int, lost: bool) -> None:
+        """What is due of a pool, as far as there are places."""
+        id = self.workers[worker]
+        asking = claiming(id, queues=(queue,), deploy=self.deploys[worker], limit=100, lanes=((queue, "p"),))
+        self.pair.ask("look", asking)
+        self.pair.ask("list_pools")
+        found = self.pair.ask("claim", asking, RunSharing("p", most, 2))
+        if lost:
+            self._reconcile(id)
+        elif not isinstance(found, Exception):
+            for claimed in found:
+                self._load(claimed.uid, id, claimed.epoch)
 
     @rule(worker=WORKERS, oldest_first=st.booleans(), lost=st.booleans())
     def claim(self, worker: int, oldest_first: bool, lost: bool) -> None:
