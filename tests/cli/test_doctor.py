@@ -256,6 +256,16 @@ def test_overdue_runs_are_told_with_the_reason(worker: WorkerRow | None, todo: s
     assert found.todo.startswith(todo)
 
 
+def test_runs_that_wait_for_a_place_are_told_and_not_wrong() -> None:
+    """Beyond a limit they are due for as long as it takes; without a worker for them they are as wrong as any."""
+    late = make_run(wake_at=NOW - 11 * SECOND, pool="fulfil")
+    assert judge([late], make_worker()) == []
+    (told,) = [found for found in judge_runs([late], [make_worker()], NOW) if found.check == "limits"]
+    assert told.text.startswith("1 of fulfil due for up to 11s: A-17: they have a limit")
+    (found,) = judge([late])
+    assert found.check == "overdue"
+
+
 def test_runs_that_wait_as_they_should_are_not_wrong() -> None:
     """What sleeps, has just become due, or is owned by a worker needs nobody."""
     runs = [make_run(wake_at=NOW + SECOND), make_run(wake_at=NOW - SECOND), make_run(owner="w1"), make_run()]

@@ -25,7 +25,7 @@ async def test_a_limit_holds_over_all_workers(world: World):
         await eventually(lambda: world.inside["work"] == 3, "three runs")
         queue = next(queue for queue in await app.queues() if queue.name == "default")
         assert (queue.waiting_runs, queue.held_runs) == (6, 3)
-        statuses = [(await run.status()).status for run in runs]
+        statuses = [str((await run.status()).status) for run in runs]
         assert (statuses.count("running"), statuses.count("queued")) == (3, 6)
         world.open.set()
         assert [await run.result(20) for run in runs] == [f"r{n}" for n in range(9)]
@@ -194,7 +194,7 @@ async def test_a_limit_holds_for_runs_that_were_there_before(world: World):
     async with world.working(limits=THREE) as (app, _), world.working(limits=THREE):
         await eventually(lambda: world.inside["work"] == 3, "three")
         handles = [await app.get_run(run.id) for run in runs]
-        statuses = [(await run.status()).status for run in handles]
+        statuses = [str((await run.status()).status) for run in handles]
         assert (statuses.count("running"), statuses.count("queued")) == (3, 3)
         world.open.set()
         assert len([await run.result(20) for run in handles]) == 6

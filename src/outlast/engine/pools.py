@@ -65,6 +65,10 @@ class RunShares:
         self._registry = registry
         self._queues = queues
 
+    def list_settings(self) -> list[tuple[str, QueueSettings]]:
+        """Of all queues of which something was said."""
+        return [*self._queues.items()]
+
     def limits_of(self, workflow: str) -> RunLimits:
         """What was said of a workflow; of one that is not known here, nothing was."""
         known = self._registry.find_workflow(workflow)
@@ -119,13 +123,15 @@ class Pools:
         self._worker = worker
         self._home = home
         self.shares = shares
-        self._known: tuple[str, ...] | None = None
+        self._known: object = None
         self._lanes: list[Lane] = []
         self._found: list[Lane] = []
         """Lanes in the store that are of interest beside those: see `discover`."""
         self._wanted: set[Lane] = set()
         """Lanes in which runs are due that were given no place: those that have one are not to rest on it."""
         self._pauses: dict[Lane, _Pause] = {}
+        self.moving = 0
+        """Runs on their way into a pool."""
         self.has_freed = False
         """A place was given back here for which others wait: look at once."""
         self._turn = 0
@@ -135,8 +141,8 @@ class Pools:
     @property
     def lanes(self) -> tuple[Lane, ...]:
         """What a look is to tell of."""
-        known = self._home.registry.functions()
-        if known != self._known:  # asked for at each look; a name is never given twice
+        known = (self._home.registry.functions(), self.shares.list_settings())
+        if known != self._known:  # asked for at each look
             self._known, self._lanes = known, self.shares.list_lanes(self._worker.settings.queues)
         return (*self._lanes, *self._found) if self._found else tuple(self._lanes)
 
@@ -229,6 +235,7 @@ class Pools:
         is_here = self._home.find(claim.uid) is not None
         if claim.pool is None and not is_here and self.shares.is_shared(claim.queue, claim.workflow):
             self._home.on_their_way.add(claim.uid)
+            self.moving += 1
             self._home.loader.spawn(self._put_in(claim, worker_id, adopted))
         else:
             self._home.claimed(claim, worker_id, adopted=adopted)
@@ -248,4 +255,5 @@ class Pools:
             home.log.warning("run %s could not be put into its pool: %s", claim.uid, error)  # reconcile finds it
         finally:
             home.on_their_way.discard(claim.uid)
+            self.moving -= 1
             self._worker.wake()

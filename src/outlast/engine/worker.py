@@ -260,8 +260,9 @@ class Worker:
             self._pools_first = not self._pools_first  # so that neither has only what the other leaves
         if look.lanes and self._pools_first:
             has_taken = await home.pools.claim(look.lanes)
-        if look.due and home.free > 0 and self.is_working:
-            await self._claim(home)
+        places = min(home.free, CLAIM_AT_MOST - home.pools.moving)
+        if look.due and places > 0 and self.is_working:
+            await self._claim(home, places)
             has_taken = True
         if look.lanes and not has_taken:
             has_taken = await home.pools.claim(look.lanes)
@@ -271,9 +272,9 @@ class Worker:
             return FLOOR_S
         return min(FLOOR_S, max(0.001, (look.next_at - look.now) / 1e6))
 
-    async def _claim(self, home: HotRuns) -> None:
-        """As many of the runs that are due as there is room for."""
-        claiming = self.claiming(min(home.free, CLAIM_AT_MOST))
+    async def _claim(self, home: HotRuns, places: int) -> None:
+        """As many of the runs that are due."""
+        claiming = self.claiming(places)
         with home.asking():
             for claim in await self.engine.store.claim(claiming):
                 home.pools.given(claim, claiming.worker)

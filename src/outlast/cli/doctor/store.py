@@ -27,6 +27,7 @@ PAGE = 1000
 SUSPECT_FROM = 3
 ANSWERED = tuple(f"{kind} " for kind in (WaitKind.GATE, WaitKind.APPROVAL))
 """How `waiting_on` begins where a person is asked: nothing is wrong with such a run."""
+CANNOT_KEEP_UP = "Workers are there, and cannot keep up: start more, and see their logs."
 
 
 async def check_store(url: str) -> list[Finding]:
@@ -121,14 +122,18 @@ def judge_runs(rows: Iterable[RunRow], workers: Iterable[WorkerRow], now_us: int
 
 
 def _judge_overdue(runs: list[RunRow], alive: list[WorkerRow], now_us: int) -> Iterator[Finding]:
-    overdue: defaultdict[tuple[str, str], list[RunRow]] = defaultdict(list)
+    overdue: defaultdict[tuple[str, str, bool], list[RunRow]] = defaultdict(list)
     for row in runs:
         if row.owner is None and row.wake_at is not None and now_us - row.wake_at > OVERDUE_US:
-            overdue[row.queue, row.workflow].append(row)
-    for (queue, workflow), late in overdue.items():
+            overdue[row.queue, row.workflow, row.pool is not None].append(row)
+    for (queue, workflow, is_shared), late in overdue.items():
         longest = timedelta(microseconds=now_us - min(row.wake_at or now_us for row in late))
         text = f"{len(late)} of {workflow} due for up to {show_duration(longest)}: {_some([row.id for row in late])}"
-        yield wrong("overdue", text, _find_reason(queue, workflow, alive))
+        reason = _find_reason(queue, workflow, alive)
+        if is_shared and reason == CANNOT_KEEP_UP:
+            yield ok("limits", f"{text}: they have a limit, of their workflow or queue, and wait for places")
+        else:
+            yield wrong("overdue", text, reason)
 
 
 def judge_queues(rows: Iterable[QueueRow], workers: Iterable[WorkerRow], now_us: int) -> Iterator[Finding]:
@@ -149,7 +154,7 @@ def _find_reason(queue: str, function: str, alive: list[WorkerRow]) -> str:
         return f"No live worker serves queue {queue}: outlast worker MODULE --queue {queue}."
     if not any(function in row.functions for row in serving):
         return f"No live worker of queue {queue} knows {function}: start one of the module that declares it."
-    return "Workers are there, and cannot keep up: start more, and see their logs."
+    return CANNOT_KEEP_UP
 
 
 def _judge_suspended(runs: list[RunRow]) -> Iterator[Finding]:
