@@ -9,10 +9,8 @@ __all__ = ["accepted_outputs"]
 
 def accepted_outputs(workflow: str, arguments: list[Any]) -> list[Any]:
     """What a run of it may end with, whatever became of its workers."""
-    if workflow == "chain":
-        return [[f"c{number}!" for number in range(arguments[0])]]
-    if workflow == "limited":
-        return [[f"l{number}!" for number in range(arguments[0])]]
+    if workflow in {"chain", "limited"}:
+        return [[f"{workflow[0]}{number}!" for number in range(arguments[0])]]
     if workflow == "fan":
         return [[f"{letter}{number}!" for letter in "tgm" for number in range(arguments[0])]]
     if workflow == "plainly":
