@@ -10,6 +10,7 @@ import pytest
 
 from outlast.app import Outlast
 from outlast.authoring.context import Context
+from outlast.authoring.sharing import find_group
 from outlast.errors import InvalidSetting, RunCancelled, RunFailed
 from tests.pools.world import World
 from tests.tasks.world import eventually
@@ -286,6 +287,23 @@ async def test_who_starts_much_keeps_nobody_waiting(world: World, fair_by: str):
     async with world.working(limits=limits):
         await eventually(lambda: len(world.order) == 10, "all")
     assert [name[0] for name in world.order][:4] in (["a", "b", "a", "b"], ["b", "a", "b", "a"])
+
+
+async def test_any_attribute_makes_a_group(world: World):
+    """Also one that is no text, is missing, or is long."""
+    limits = {"limit": 1, "fair_by": "attributes.tenant"}
+    world.open.set()
+    async with world.working(limits=limits) as (app, _):
+        given: list[dict[str, Any]] = [{"tenant": value} for value in ("ab", ["x", 1], None, "é" * 5000, 7)]
+        runs = [await app.start("work", f"r{n}", attributes=each) for n, each in enumerate([*given, {}])]
+        assert [await run.result(20) for run in runs] == [f"r{n}" for n in range(6)]
+
+
+def test_a_group_is_what_every_store_can_keep():
+    """A child's attributes are its parent's to say, and may hold any character: a group shows one for those that cannot
+    be in a text."""
+    told = find_group("attributes.tenant", user=None, workflow="w", attributes=b'{"tenant":"a\\u0000b"}')
+    assert told == "=a\ufffdb"
 
 
 async def test_a_queue_is_fair_to_runs(world: World):

@@ -57,4 +57,5 @@ def find_group(fair_by: str, *, user: str | None, workflow: str, attributes: byt
         value = (msgspec.json.decode(attributes) or {}).get(fair_by.removeprefix(ATTRIBUTE))
     else:
         value = user if fair_by == "user" else workflow
-    return "-" if value is None else f"={value}"[:LONGEST_GROUP]
+    text = "-" if value is None else f"={value}"[:LONGEST_GROUP]
+    return text.replace("\0", "\ufffd")  # which not every store can keep in a text
