@@ -290,11 +290,11 @@ async def test_who_starts_much_keeps_nobody_waiting(world: World, fair_by: str):
 
 
 async def test_any_attribute_makes_a_group(world: World):
-    """Also one that is no text, is missing, or is long."""
+    """Also a number, one that is missing, and a long one."""
     limits = {"limit": 1, "fair_by": "attributes.tenant"}
     world.open.set()
     async with world.working(limits=limits) as (app, _):
-        given: list[dict[str, Any]] = [{"tenant": value} for value in ("ab", ["x", 1], None, "é" * 5000, 7)]
+        given: list[dict[str, Any]] = [{"tenant": value} for value in ("ab", 1.5, None, "é" * 5000, 7)]
         runs = [await app.start("work", f"r{n}", attributes=each) for n, each in enumerate([*given, {}])]
         assert [await run.result(20) for run in runs] == [f"r{n}" for n in range(6)]
 
