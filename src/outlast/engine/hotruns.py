@@ -246,13 +246,10 @@ class HotRuns:
         run.drop()
         for key in run.running:  # a run that ends without its body, by force, has given none of them up
             self.stepper.cancel(run, key)
-        self._left(run)
+        self.released(run)
 
     def released(self, run: HotRun) -> None:
         """It was given up with its last entry."""
-        self._left(run)
-
-    def _left(self, run: HotRun) -> None:
         self._forget(run)
         if run.lane is not None:
             self.pools.freed(run.lane)
