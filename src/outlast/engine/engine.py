@@ -29,7 +29,7 @@ from outlast.core.lineage.forking import find_fork, list_forks, list_results
 from outlast.core.reopening import find_cut
 from outlast.core.states import RunStatus
 from outlast.engine.changes import Changes
-from outlast.engine.clock import StoreClock
+from outlast.engine.clock import StoreClock, boottime_us
 from outlast.engine.ids import new_mark, new_uid
 from outlast.engine.messages.waits import show_waits
 from outlast.engine.pools import RunShares
@@ -37,7 +37,7 @@ from outlast.engine.starting import Start, Starter, start_traced
 from outlast.engine.tasks.queues import QueueSettings
 from outlast.engine.versions.keeping import VersionKeeper
 from outlast.engine.versions.serving import python_version
-from outlast.engine.worker import WorkDone, Worker, WorkerSettings
+from outlast.engine.worker import Worker, WorkerSettings
 from outlast.engine.writer import Writer
 from outlast.errors import InvalidSetting, RunNotFailed, RunNotFound
 from outlast.payloads import Payloads, seal_progress, with_payloads
@@ -61,12 +61,23 @@ if TYPE_CHECKING:
     from outlast.authoring.workflow import Workflow
     from outlast.telemetry.tracing import Tracing
 
-__all__ = ["Engine"]
+__all__ = ["Engine", "WorkDone"]
 
 PAGE = 1000
 """Entries that are read at once."""
 KEYS_TOLD = 30
 """In an error; a run may have called thousands."""
+
+
+class WorkDone(msgspec.Struct, frozen=True):
+    """What `work_until_idle` did."""
+
+    entries: int
+    """Entries written: starts, steps, ends."""
+    ended: int
+    """Runs that ended."""
+    next_at: int | None
+    """µs: when the next run is due, if one is known."""
 
 
 class Engine:
@@ -316,7 +327,7 @@ class Engine:
         """Sweep, work what is due, hand the rest back (SPEC L12)."""
         entries, ended = self.writer.entries, self.ended
         async with self.make_worker(settings) as worker:
-            next_at = await worker.until_idle(timeout_s)
+            next_at = await _work_until_idle(worker, timeout_s)
         return WorkDone(self.writer.entries - entries, self.ended - ended, next_at)
 
 
@@ -324,3 +335,20 @@ def _tell(keys: Sequence[str]) -> str:
     """What there is to choose from."""
     more = len(keys) - KEYS_TOLD
     return ", ".join(keys[:KEYS_TOLD]) + (f" and {more} more" if more > 0 else "") or "there are none"
+
+
+async def _work_until_idle(worker: Worker, timeout_s: float | None) -> int | None:
+    """Until nothing is due and nothing moves, or the time is up; answers when the next run is due, in µs."""
+    deadline = None if timeout_s is None else boottime_us() + round(timeout_s * 1e6)
+    home, store = worker.home, worker.engine.store
+    assert home is not None
+    while (deadline is None or boottime_us() < deadline) and not worker.is_draining:
+        look = await store.look(worker.looking())
+        is_idle = not (look.due or look.mail or look.dead or look.lapsed or home.is_moving)
+        is_idle = is_idle and not (look.tasks and await home.tasks.claim())
+        is_idle = is_idle and not (look.lanes and await home.pools.claim(look.lanes, at_once=True))
+        if is_idle and not home.is_moving:
+            return min((due for due in (look.next_at, home.next_due_us()) if due is not None), default=None)
+        worker.wake()
+        await asyncio.sleep(0.01)
+    return worker.last_look.next_at if worker.last_look else None

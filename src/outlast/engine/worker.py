@@ -35,7 +35,7 @@ from outlast.stores.store import Claiming, Look, WorkerRow
 if TYPE_CHECKING:
     from outlast.engine.engine import Engine
 
-__all__ = ["WorkDone", "Worker", "WorkerSettings"]
+__all__ = ["Worker", "WorkerSettings"]
 
 FLOOR_S = 1.0
 """How often an idle worker looks without a hint (SPEC Q3)."""
@@ -60,17 +60,6 @@ class WorkerSettings(msgspec.Struct, frozen=True):
     """How long running steps may go on when the worker is told to stop."""
     threads: int = 32
     """Plain functions executing at once."""
-
-
-class WorkDone(msgspec.Struct, frozen=True):
-    """What `work_until_idle` did."""
-
-    entries: int
-    """Entries written: starts, steps, ends."""
-    ended: int
-    """Runs that ended."""
-    next_at: int | None
-    """µs: when the next run is due, if one is known."""
 
 
 class Worker:
@@ -405,22 +394,3 @@ class Worker:
             if not tasks or left_s <= 0:
                 return
             await asyncio.wait(tasks, timeout=left_s)
-
-    # --- one round ----------------------------------------------------------------------------------------------------
-
-    async def until_idle(self, timeout_s: float | None) -> int | None:
-        """Work until nothing is due and nothing moves, or the time is up; answers when the next run is due, in µs."""
-        deadline = None if timeout_s is None else boottime_us() + round(timeout_s * 1e6)
-        home = self.home
-        assert home is not None
-        while (deadline is None or boottime_us() < deadline) and not self._is_draining:
-            look = await self.engine.store.look(self.looking())
-            is_idle = not (look.due or look.mail or look.dead or look.lapsed or home.is_moving)
-            is_idle = is_idle and not (look.tasks and await home.tasks.claim())
-            if is_idle and look.lanes and await home.pools.claim(look.lanes, at_once=True):
-                is_idle = False
-            if is_idle and not home.is_moving:
-                return min((due for due in (look.next_at, home.next_due_us()) if due is not None), default=None)
-            self.wake()
-            await asyncio.sleep(0.01)
-        return self.last_look.next_at if self.last_look else None

@@ -46,7 +46,7 @@ from outlast.run.workers import WorkerState, state_of
 from outlast.stores.store import NewWait, QueueRow, RunRow, TaskRow, VersionRow, WaitRow, WorkerRow
 
 if TYPE_CHECKING:
-    from outlast.engine.worker import WorkDone
+    from outlast.engine.engine import WorkDone
 
 __all__ = [
     "Read",
