@@ -28,7 +28,7 @@ __all__ = ["Server", "find_running", "find_server", "start_server"]
 VARIABLE = "OUTLAST_TEST_POSTGRES"
 _HOW = "OUTLAST_TEST_POSTGRES_HOW"
 _SOCKETS = ("/var/run/postgresql", "/tmp")
-_PATIENCE_S = 2.0
+_PATIENCE_S = 10.0
 
 
 @dataclass(frozen=True)

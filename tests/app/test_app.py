@@ -179,7 +179,7 @@ async def test_a_host_without_a_long_life_works_what_is_due(app, twice):
     assert done.next_at is not None
     assert timedelta(hours=23) < done.next_at - datetime.now(UTC) < timedelta(hours=25)
     async with app:
-        assert [await run.result(timeout=1) for run in runs] == [0, 2, 4, 6, 8]
+        assert [await run.result(timeout=10) for run in runs] == [0, 2, 4, 6, 8]
         assert (await nap.status()).status == "running"
         assert await app.workers() == []
 

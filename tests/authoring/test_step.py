@@ -108,7 +108,7 @@ async def test_cancelling_a_call_gives_the_step_up() -> None:
     @app.workflow(name="impatient")
     async def impatient(ctx: Context) -> str:
         try:
-            async with asyncio.timeout(5):
+            async with asyncio.timeout(20):
                 return await charge(Order("a"))
         except TimeoutError:
             return "gave up"

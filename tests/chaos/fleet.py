@@ -150,6 +150,11 @@ class Fleet:
             slot.was_killed = True
             slot.proc.send(signal.SIGKILL)
 
+    def is_busy(self) -> bool:
+        """One that can be killed is in the midst of a step."""
+        pids = {mark.pid for mark in self._world.ledger.unfinished()}
+        return any(slot.proc.pid in pids for slot in self._slots if slot.proc is not None and not slot.is_spared)
+
     async def freeze(self, chance: float, seconds: float) -> None:
         """One, for so long, unless it is killed meanwhile."""
         slot = await self._find(chance)

@@ -113,7 +113,7 @@ class Storm:
 
     async def rage(self) -> None:
         """All faults at their time. In the end, with a handful of runs just begun, answers are lost one by one,
-        and then all workers but one are killed at once."""
+        and then all workers but one are killed at once, in the midst of a step."""
         plan = self._plan
         self._version = await self._ask_server("show server_version")
         async with self._beside(self._fleet.keep()):
@@ -125,6 +125,9 @@ class Storm:
                     self._lose(number % 3 / 3, 1.0)
                     await asyncio.sleep(0.1)
             await self._hang_up()
+            while not self._fleet.is_busy():
+                self._load.start_one(("waiting",))
+                await asyncio.sleep(0.5)
         self._fleet.are_armed = False
         self._fleet.kill_all()
         self._last_fault_at = time.monotonic()

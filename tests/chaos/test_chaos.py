@@ -31,7 +31,7 @@ def test_a_seed_is_a_storm() -> None:
 
 # SPEC L10, DESIGN §6
 @pytest.mark.process
-@pytest.mark.timeout(150)
+@pytest.mark.timeout(300)
 def test_a_short_storm(tmp_path: Path) -> None:
     """Workers are killed, frozen, drained and cut off, their server restarts, clocks jump: every run ends as it should,
     no result is lost or recorded twice, and every effect stands under the one invocation id of its step."""

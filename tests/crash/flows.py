@@ -101,6 +101,14 @@ async def slow(tag: str, seconds: float) -> str:
     return f"{tag}!"
 
 
+@flows.step(retries=RETRIES, backoff=0.01)
+async def slow_at_first(tag: str, seconds: float) -> str:
+    """Whoever has to wait for it to be lost need not hurry, nor wait for it again."""
+    with _ledger.effect():
+        await asyncio.sleep(seconds if current_step().attempt == 1 else 0.01)
+    return f"{tag}!"
+
+
 @flows.step(retries=RETRIES, at_most_once=True)
 async def once(tag: str, seconds: float) -> str:
     with _ledger.effect():
@@ -228,6 +236,12 @@ async def by_queue(ctx: Context, seconds: float) -> str:
 
 
 @flows.workflow
+async def lingering_by_queue(ctx: Context, seconds: float) -> str:
+    """One step on a queue, whose first attempt takes long."""
+    return await slow_at_first.options(queue=QUEUE)("s", seconds)
+
+
+@flows.workflow
 async def guarded_by_queue(ctx: Context, seconds: float) -> list[str]:
     """A step on a queue that must not happen twice."""
     try:
@@ -253,6 +267,12 @@ async def brittle(ctx: Context, tag: str) -> str:
 async def waiting(ctx: Context, seconds: float) -> str:
     """One long step."""
     return await slow("w", seconds)
+
+
+@flows.workflow
+async def lingering(ctx: Context, seconds: float) -> str:
+    """One step, whose first attempt takes long."""
+    return await slow_at_first("l", seconds)
 
 
 @flows.workflow

@@ -40,5 +40,7 @@ def accepted_outputs(workflow: str, arguments: list[Any]) -> list[Any]:
         "waiting": ["w!"],
         "parked": ["woken!"],
         "by_queue": ["s!"],
+        "lingering": ["l!"],
+        "lingering_by_queue": ["s!"],
         "retrying": [["a!", "b!", "c!"]],
     }[workflow]

@@ -193,7 +193,7 @@ class Process:
         uid, _ = await self.engine.start(workflow, workflow.encode_input(args, {}), Start(**options))
         return uid
 
-    async def end_of(self, uid: str, timeout: float = 10.0) -> Event:
+    async def end_of(self, uid: str, timeout: float = 20.0) -> Event:
         return await self.engine.wait_outcome(uid, timeout)
 
     async def journal(self, uid: str) -> list[Event]:
@@ -235,13 +235,13 @@ def has_event(*kinds: type) -> Callable[[Sequence[Progress]], bool]:
 
 async def until_event(one: Process, uid: str, kind: type, count: int = 1) -> None:
     """Wait until the run's journal has so many events of this kind."""
-    deadline = time.monotonic() + 10.0
+    deadline = time.monotonic() + 20.0
     while sum(isinstance(event, kind) for event in await one.journal(uid)) < count:
         assert time.monotonic() < deadline, f"no {kind.__name__} came"
         await asyncio.sleep(0.002)
 
 
-async def until(condition: Callable[[], object], timeout: float = 10.0) -> None:
+async def until(condition: Callable[[], object], timeout: float = 20.0) -> None:
     """Wait for something that nobody tells of."""
     deadline = time.monotonic() + timeout
     while not condition():

@@ -277,7 +277,7 @@ async def test_a_plain_step_that_waited_for_a_thread_looks_again(name, why) -> N
 
     def first() -> None:
         busy.set()
-        gate.wait(10)
+        gate.wait(20)
 
     def second() -> None:
         began.append(current_step().attempt)

@@ -42,7 +42,7 @@ async def _answer_until_ended(world: World, app: Outlast) -> None:
     verdicts = await asyncio.gather(*(decide(run, key, 5) for key in DECISIONS))
     assert sorted(type(verdict).__name__ for verdict in verdicts) == ["ApprovalResolved", "Decided"], verdicts
     (won,) = [verdict for verdict in verdicts if isinstance(verdict, Decided)]
-    output = await run.result(timeout=5)
+    output = await run.result(timeout=20)
     assert output == ["before!", 7, won.value, won.by.id, "after!"]
     await world.check(app)
 

@@ -19,6 +19,8 @@ from typing import Any, TypeVar
 
 import msgspec
 
+from outlast.engine import worker as worker_module
+from outlast.engine.tasks import taking
 from outlast.engine.worker import Worker
 from outlast.errors import StoreError, StoreUnavailable
 from outlast.stores.postgres import PostgresStore
@@ -52,6 +54,8 @@ class Settings(msgspec.Struct):
     retries: list[str] = []
     key: bool = False
     """It has the key of a world whose values are sealed."""
+    floor_s: float = 0.0
+    """How often it looks into the store that is told of nothing, if not as often as workers do."""
     small_log: bool = False
     """Empty the write-ahead log every few transactions."""
 
@@ -87,6 +91,8 @@ def main(settings: Settings) -> None:
     app = make_app(folder, settings.through, key=settings.key)
     if settings.wall_clock:
         follow_wall_clock(Path(settings.wall_clock))
+    if settings.floor_s:
+        worker_module.FLOOR_S = taking.LAST_PAUSE_S = settings.floor_s
     if settings.small_log:
         from outlast.stores.sqlite import checkpoint
 

@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 
@@ -31,6 +31,7 @@ __all__ = ["Nursery", "Proc", "World", "until"]
 
 ROOT = Path(__file__).resolve().parents[2]
 PATIENCE_S = 30.0
+T = TypeVar("T")
 
 
 class Nursery:
@@ -57,7 +58,7 @@ class Nursery:
         for pipe in (self._process.stdin, self._process.stdout):
             if pipe is not None:
                 pipe.close()
-        self._process.wait(10)
+        self._process.wait(PATIENCE_S)
 
 
 class Proc:
@@ -229,13 +230,18 @@ class World:
             pass
         self.clock.add(700)
 
+    async def events(self, app: Outlast, kind: type[T], id: str = "") -> list[T]:
+        """Of this kind, in all journals or in this run's."""
+        found: list[T] = []
+        for row in (await self.rows(app)).values():
+            if id in {"", row.id}:
+                for entry in await app._store.read_journal(row.uid):
+                    found += [event for event in decode_events(entry.events) if isinstance(event, kind)]
+        return found
+
     async def count(self, app: Outlast, kind: type) -> int:
         """Events of this kind in all journals."""
-        count = 0
-        for row in (await self.rows(app)).values():
-            for entry in await app._store.read_journal(row.uid):
-                count += sum(isinstance(event, kind) for event in decode_events(entry.events))
-        return count
+        return len(await self.events(app, kind))
 
     # --- judging ------------------------------------------------------------------------------------------------------
 
@@ -259,7 +265,7 @@ class World:
         rows = await self.rows(app)
         for id, (workflow, arguments) in self.started.items():
             if id in rows and str(rows[id].status) == "completed" and workflow != "cleaning":
-                output = await (await app.get_run(id)).result(timeout=5)
+                output = await (await app.get_run(id)).result(timeout=PATIENCE_S)
                 if output not in accepted_outputs(workflow, arguments):
                     problems.append(Problem(rows[id].uid, f"{workflow} of run {id} ended with {output!r}"))
         for id, row in rows.items():

@@ -28,7 +28,7 @@ class Track:
         self.lanes.run((name, item), contextvars.copy_context())
 
     async def until_ended(self, count: int) -> None:
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(20):
             while len(self.ended) < count:
                 await asyncio.sleep(0)
 

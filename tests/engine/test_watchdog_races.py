@@ -170,9 +170,9 @@ def test_marking_a_drain_costs_next_to_nothing(make_watchdog, host) -> None:
     loop = BodyLoop(start_us=0)
     best = 1.0
     for _ in range(50):
-        began = time.perf_counter()
+        began = time.thread_time()
         for _ in range(200):
             watchdog.drain_began("A-17", loop)
             watchdog.drain_ended()
-        best = min(best, (time.perf_counter() - began) / 200)
+        best = min(best, (time.thread_time() - began) / 200)
     assert best < 5e-6

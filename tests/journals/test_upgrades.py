@@ -65,7 +65,7 @@ async def test_a_store_of_an_earlier_release_is_served(url: str) -> None:
         await waiting.approve("ship it?", True, by=User("bob"))
         assert (await unseen.result(timeout=30))["grouped"] == [6]
         assert await tasked.result(timeout=30) == "picture of a house"
-        assert (await (await twin.get_run("ended")).result(timeout=5))["grouped"] == [3, 4]
+        assert (await (await twin.get_run("ended")).result(timeout=30))["grouped"] == [3, 4]
         assert str((await (await twin.get_run("compensated")).status()).status) == "compensated"
         await (await twin.get_run("sleeping")).cancel("upgraded")
     assert await _verify(store) >= before

@@ -150,7 +150,7 @@ async def test_an_import_that_breaks_off_is_repeated(url, monkeypatch):
         with pytest.raises(StoreUnavailable):
             await import_run(target._here(), lines)
         monkeypatch.undo()
-        assert (await target.work_until_idle(timeout=5)).entries == 0
+        assert (await target.work_until_idle(timeout=20)).entries == 0
         assert (await import_run(target._here(), lines)).status == "completed"
         assert await (await target.get_run("A-1")).result(timeout=20) == 8
     assert log == []

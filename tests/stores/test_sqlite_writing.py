@@ -181,7 +181,7 @@ async def test_a_renewal_of_a_closed_store_does_not_hang(store: SqliteStore, wor
     """The heartbeat's thread is told, not left waiting."""
     await store.close()
     with pytest.raises(StoreUnavailable):
-        await asyncio.wait_for(asyncio.to_thread(store.renew, worker, HOUR), 5)
+        await asyncio.wait_for(asyncio.to_thread(store.renew, worker, HOUR), 20)
 
 
 async def test_closing_waits_for_what_was_sent(path: Path):
@@ -274,13 +274,13 @@ async def test_a_disk_that_is_gone_for_a_while(store: SqliteStore, worker: str, 
         connection.execute("not SQL")  # after an error it connects anew
 
     store._writer.run_aside(break_off)
-    assert await asyncio.to_thread(is_broken.wait, 5)
+    assert await asyncio.to_thread(is_broken.wait, 20)
     path.parent.rename(away)
     again = entry("r", 1)
     with pytest.raises(StoreUnavailable, match="does not exist"):
         await store.commit(worker, [again])
     with pytest.raises(StoreUnavailable, match="does not exist"):
-        await asyncio.wait_for(asyncio.to_thread(store.renew, worker, HOUR), 5)
+        await asyncio.wait_for(asyncio.to_thread(store.renew, worker, HOUR), 20)
     away.rename(path.parent)
     assert await asyncio.to_thread(store.renew, worker, HOUR) is not None
     await land(store, worker, again)

@@ -112,7 +112,7 @@ async def test_a_hint_crosses_threads():
         await queue(await opened("memory://heard across threads"), "r")
 
     await asyncio.to_thread(lambda: asyncio.run(elsewhere()))
-    await asyncio.wait_for(told.wait(), 5)
+    await asyncio.wait_for(told.wait(), 20)
     stop()
     assert set(threads) == {here}
 

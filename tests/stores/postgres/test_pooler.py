@@ -90,5 +90,5 @@ async def test_changes_of_this_process_are_hinted_at(store: PostgresStore, worke
     stop = store.subscribe(told.set)
     await own(store, worker, "r")
     await land(store, worker, entry("r", 1, waits_closed=("x",)))
-    await asyncio.wait_for(told.wait(), 5)
+    await asyncio.wait_for(told.wait(), 20)
     stop()
