@@ -9,14 +9,17 @@ import linecache
 import os
 import re
 import signal
+import sqlite3
 import stat
 import subprocess
 import sys
 import threading
 import time
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 from types import ModuleType
+from typing import Self
 
 from tests.docs.pages import ROOT, Block, Command, read_commands
 
@@ -24,7 +27,7 @@ __all__ = ["Reader"]
 
 PATIENCE_S = 40
 A_MOMENT_S = 2.0
-"""Nobody can type `kill -9` faster; and a run that sleeps is parked by then."""
+"""Nobody can type `kill -9` faster."""
 INTERRUPTED, KILLED = "^C", "Killed"
 # What differs from run to run, and how a page may show it.
 _CHANGING = (
@@ -39,7 +42,11 @@ _CHANGING = (
 
 
 class Reader:
-    """Reads one page in a folder of its own. Blocks of Python share their names; `await` works at the top."""
+    """Reads one page in a folder of its own. Blocks of Python share their names; `await` works at the top.
+
+    As a context manager it forgets, at the end, what the page has had this process import: another page and other tests
+    have a `shop` too.
+    """
 
     def __init__(self, folder: Path, changes: dict[str, str]) -> None:
         """`changes` are made to every text before it is run: so nobody waits for an hour."""
@@ -52,6 +59,14 @@ class Reader:
             script = self._bin / name
             script.write_text(f'#!/bin/sh\nexec "{sys.executable}" {arguments} "$@"\n')
             script.chmod(script.stat().st_mode | stat.S_IXUSR)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for name, module in list(sys.modules.items()):
+            if module is self._module or Path(getattr(module, "__file__", None) or "/").is_relative_to(self.folder):
+                del sys.modules[name]
 
     async def read(self, block: Block) -> None:
         """Do what a reader would do with the block. Raises AssertionError, or whatever its code raises."""
@@ -101,7 +116,9 @@ class Reader:
             stopped_at = 0
             if how:
                 _wait(lambda: fits(before, "".join(printed)) or process.poll() is not None)
-                if how == KILLED:
+                if how == KILLED and "sleeping" in before.splitlines()[-1]:
+                    _wait(self._are_runs_parked)
+                elif how == KILLED:
                     time.sleep(A_MOMENT_S)
                 stopped_at = len(printed)
                 os.killpg(process.pid, signal.SIGKILL if how == KILLED else signal.SIGINT)
@@ -117,6 +134,14 @@ class Reader:
         expected = 137 if how == KILLED else int(block.told.get("exit", 0))
         assert status == expected, f"{block}: {command.text}\nexited {status}:\n{output}"
         self.compare(block, command, output, stopped_at)
+
+    def _are_runs_parked(self) -> bool:
+        """Nobody who is killed now is missed: of a run that sleeps, that takes a part of a second."""
+        for path in self.folder.glob("*.db"):
+            with closing(sqlite3.connect(path)) as database:
+                if database.execute("select 1 from runs where owner is not null").fetchone():
+                    return False
+        return True
 
     def compare(self, block: Block, command: Command, output: str, stopped_at: int) -> None:
         """Raises AssertionError where the page shows something else than was printed.

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import logging
 import re
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from tests.docs.pages import ROOT, list_pages, read_blocks
+from tests.docs.pages import ROOT, Block, list_pages, read_blocks
 from tests.docs.running import Reader, fits
 
-# A reader has time; a test says so here.
-QUICKER = {'ctx.sleep("5s")': 'ctx.sleep("100ms")'}
+# A reader has time, and types quickly: while a run sleeps, two commands. A test on a busy machine says so here.
+AT_ITS_PACE = {'ctx.sleep("5s")': 'ctx.sleep("100ms")', 'patience: str = "5s"': 'patience: str = "8s"'}
 
 # Commands that measure are for a machine that does nothing else.
 MEASURED = ROOT / "docs" / "figures.md"
@@ -41,9 +42,21 @@ def log_as_it_was() -> Iterator[None]:
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 async def test_every_block_of_a_page_runs(page: Path, tmp_path: Path) -> None:
     """Whoever copies the blocks of a page, in order, sees what the page says."""
-    reader = Reader(tmp_path, QUICKER)
-    for block in read_blocks(page):
-        await reader.read(block)
+    with Reader(tmp_path, AT_ITS_PACE) as reader:
+        for block in read_blocks(page):
+            await reader.read(block)
+
+
+async def test_a_page_leaves_no_module_behind(tmp_path: Path) -> None:
+    """What one page calls `shop`, and its tests import, is not what another finds under that name."""
+    for number in range(2):
+        page, folder = ROOT / f"page-{number}.md", tmp_path / str(number)
+        folder.mkdir()
+        with Reader(folder, {}) as reader:
+            await reader.read(Block(page, 1, "python", f"number = {number}\n", {"file": "shelf.py"}))
+            await reader.read(Block(page, 2, "python", f"import shelf\nassert shelf.number == {number}\n"))
+            assert {"shelf", "page"} <= sys.modules.keys()
+        assert not {"shelf", "page"} & sys.modules.keys()
 
 
 def test_a_block_that_is_not_run_says_why() -> None:
