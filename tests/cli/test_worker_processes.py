@@ -7,7 +7,7 @@ import os
 import signal
 import subprocess
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -47,11 +47,18 @@ def watched(shop: Path) -> Iterator[Watched]:
     process.communicate()
 
 
-def wait_gone(pid: int) -> None:
+def wait_until(holds: Callable[[], bool], what: str) -> None:
     until = time.monotonic() + PROMPT_S
-    while Path(f"/proc/{pid}").exists():
-        assert time.monotonic() < until, f"{pid} is still there"
+    while not holds():
+        assert time.monotonic() < until, f"in vain: {what}"
         time.sleep(0.02)
+
+
+def count_pending(pid: int) -> int:
+    """Of the signals that wait for this process, those that ask it to stop."""
+    status = Path(f"/proc/{pid}/status").read_text()
+    pending = int(status.partition("ShdPnd:")[2].split()[0], 16)
+    return sum(pending >> (number - 1) & 1 for number in (signal.SIGINT, signal.SIGTERM))
 
 
 def test_a_process_that_dies_is_started_anew(shop: Path, watched: Watched) -> None:
@@ -81,7 +88,7 @@ def test_children_end_with_the_process_that_looks_after_them(watched: Watched) -
     pids = [line["pid"] for line in watched.until("ready", 2)]
     watched.process.kill()
     for pid in pids:
-        wait_gone(pid)
+        wait_until(lambda pid=pid: not Path(f"/proc/{pid}").exists(), f"the end of {pid}")
     assert call("workers", "--json", "--store", STORE).document == []
 
 
@@ -90,13 +97,28 @@ def test_a_second_signal_does_not_wait(shop: Path, watched: Watched) -> None:
     watched.until("ready", 2)
     begun = begin(shop, "run", "shop.py:patient", "--id", "P", "--input", '"door"', "--timeout", "0.2")
     assert finish(begun).code == 4
-    until = time.monotonic() + PROMPT_S
-    while not (shop / "door.begun").exists():
-        assert time.monotonic() < until, "the step never began"
-        time.sleep(0.02)
+    wait_until((shop / "door.begun").exists, "the step")
     watched.process.send_signal(signal.SIGINT)
     watched.until("draining", 1)
     watched.process.send_signal(signal.SIGINT)
+    assert finish(watched.process).code == 130
+
+
+def test_both_signals_arrive_at_a_child_that_hears_of_them_at_once(shop: Path, watched: Watched) -> None:
+    """Of two signals alike that wait for a process the system keeps one: what a child that could not run meanwhile was
+    told is still that it is not to wait."""
+    pids = [line["pid"] for line in watched.until("ready", 2)]
+    begun = begin(shop, "run", "shop.py:patient", "--id", "P", "--input", '"door"', "--timeout", "0.2")
+    assert finish(begun).code == 4
+    wait_until((shop / "door.begun").exists, "the step")
+    for pid in pids:
+        os.kill(pid, signal.SIGSTOP)
+    for count in (1, 2):
+        watched.process.send_signal(signal.SIGINT)
+        for pid in pids:
+            wait_until(lambda pid=pid, count=count: count_pending(pid) == count, f"signal {count} to {pid}")
+    for pid in pids:
+        os.kill(pid, signal.SIGCONT)
     assert finish(watched.process).code == 130
 
 

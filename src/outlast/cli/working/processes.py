@@ -35,7 +35,9 @@ async def look_after(count: int, output: Output, stopping: Stopping) -> ExitCode
 
     def hurry() -> None:
         for child in children:
-            child.tell_to_stop()  # for the second time
+            child.tell_to_stop(
+                signal.SIGINT
+            )  # the same one again may arrive as one, where a child has not run meanwhile
 
     stopping.is_opening = False
     stopping.on_first, stopping.hurry = asked.set, hurry
@@ -62,11 +64,11 @@ class _Child:
         self._process: asyncio.subprocess.Process | None = None
         self._delay_s = FIRST_DELAY_S
 
-    def tell_to_stop(self) -> None:
+    def tell_to_stop(self, number: signal.Signals = signal.SIGTERM) -> None:
         """As a signal to it alone would."""
         if self._process is not None:
             with contextlib.suppress(ProcessLookupError):
-                self._process.send_signal(signal.SIGTERM)
+                self._process.send_signal(number)
 
     async def keep(self) -> int:
         """Have a process at work until all are to stop, or this one was; gives what the last one returned."""
