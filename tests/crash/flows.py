@@ -103,8 +103,7 @@ async def slow(tag: str, seconds: float) -> str:
 
 @flows.step(retries=RETRIES, backoff=0.01)
 async def slow_at_first(tag: str, seconds: float) -> str:
-    """Whoever has to wait for it to be lost need not hurry, nor wait for it again."""
-    with _ledger.effect():
+    with _ledger.effect():  # whoever waits for it to be lost need not hurry, nor wait for it again
         await asyncio.sleep(seconds if current_step().attempt == 1 else 0.01)
     return f"{tag}!"
 
@@ -236,12 +235,6 @@ async def by_queue(ctx: Context, seconds: float) -> str:
 
 
 @flows.workflow
-async def lingering_by_queue(ctx: Context, seconds: float) -> str:
-    """One step on a queue, whose first attempt takes long."""
-    return await slow_at_first.options(queue=QUEUE)("s", seconds)
-
-
-@flows.workflow
 async def guarded_by_queue(ctx: Context, seconds: float) -> list[str]:
     """A step on a queue that must not happen twice."""
     try:
@@ -270,9 +263,9 @@ async def waiting(ctx: Context, seconds: float) -> str:
 
 
 @flows.workflow
-async def lingering(ctx: Context, seconds: float) -> str:
+async def lingering(ctx: Context, seconds: float, by_queue: bool = False) -> str:
     """One step, whose first attempt takes long."""
-    return await slow_at_first("l", seconds)
+    return await (slow_at_first.options(queue=QUEUE) if by_queue else slow_at_first)("l", seconds)
 
 
 @flows.workflow

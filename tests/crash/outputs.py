@@ -41,6 +41,5 @@ def accepted_outputs(workflow: str, arguments: list[Any]) -> list[Any]:
         "parked": ["woken!"],
         "by_queue": ["s!"],
         "lingering": ["l!"],
-        "lingering_by_queue": ["s!"],
         "retrying": [["a!", "b!", "c!"]],
     }[workflow]
