@@ -54,6 +54,12 @@ def wait_until(holds: Callable[[], bool], what: str) -> None:
         time.sleep(0.02)
 
 
+def is_frozen(pid: int) -> bool:
+    """In all its threads: one that still goes takes a signal."""
+    stats = [path.read_text() for path in Path(f"/proc/{pid}/task").glob("*/stat")]
+    return all(stat.rpartition(")")[2].split()[0] == "T" for stat in stats)
+
+
 def count_pending(pid: int) -> int:
     """Of the signals that wait for this process, those that ask it to stop."""
     status = Path(f"/proc/{pid}/status").read_text()
@@ -111,14 +117,17 @@ def test_both_signals_arrive_at_a_child_that_hears_of_them_at_once(shop: Path, w
     begun = begin(shop, "run", "shop.py:patient", "--id", "P", "--input", '"door"', "--timeout", "0.2")
     assert finish(begun).code == 4
     wait_until((shop / "door.begun").exists, "the step")
-    for pid in pids:
-        os.kill(pid, signal.SIGSTOP)
-    for count in (1, 2):
-        watched.process.send_signal(signal.SIGINT)
+    try:
         for pid in pids:
-            wait_until(lambda pid=pid, count=count: count_pending(pid) == count, f"signal {count} to {pid}")
-    for pid in pids:
-        os.kill(pid, signal.SIGCONT)
+            os.kill(pid, signal.SIGSTOP)
+            wait_until(lambda pid=pid: is_frozen(pid), f"{pid} to freeze")
+        for count in (1, 2):
+            watched.process.send_signal(signal.SIGINT)
+            for pid in pids:
+                wait_until(lambda pid=pid, count=count: count_pending(pid) == count, f"signal {count} to {pid}")
+    finally:
+        for pid in pids:
+            os.kill(pid, signal.SIGCONT)
     assert finish(watched.process).code == 130
 
 
