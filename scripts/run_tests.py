@@ -2,11 +2,11 @@
 
     python scripts/run_tests.py all|fast|soak [pytest's own arguments]
 
-Tests that spawn processes or measure time are marked `process` and run alone, after all others ran side by side: beside
-others they would measure the others. Tests that work runs to their end run once more in dev mode, where no run stays in
-memory: each stimulus is a replay, and a body that leaves its journal shows itself. All passes use one PostgreSQL server
-(tests/postgres_server.py). The last lines add the passes up, and name what ran: a store backend that has code but ran
-no test is a failure in CI, since a suite that skips a backend says nothing about it.
+Tests that spawn processes are marked `process` and run after all others, file by file, and more of them at a time: they
+wait more than they compute, for processes to start and leases to lapse. Tests that work runs to their end run once more
+in dev mode, where no run stays in memory: each stimulus is a replay, and a body that leaves its journal shows itself.
+All passes use one PostgreSQL server (tests/postgres_server.py). The last lines add the passes up, and name what ran:
+a store backend that has code but ran no test is a failure in CI, since a suite that skips one says nothing about it.
 """
 
 from __future__ import annotations
@@ -47,9 +47,13 @@ class Pass(NamedTuple):
     environment: Mapping[str, str] = {}
     paths: tuple[str, ...] = ()
     """What it is for, where that is not everything; it is left out when ARGS say what is to run."""
+    marked: str = ""
+    """It is for the files alone that speak of this marker, so that nobody collects all others for it. tests/conftest.py
+    sees to it that they do."""
 
 
 SIDE_BY_SIDE = ("-n", "2", "--dist", "worksteal")
+FILE_BY_FILE = ("-n", "3", "--dist", "loadfile")
 QUICK = "not slow and not process and not soak"
 ALWAYS_REPLAYED = ("app", "children", "graphs", "run", "engine/test_commits.py", "engine/test_left_alone.py")
 PASSES = {
@@ -62,7 +66,7 @@ PASSES = {
             environment={"OUTLAST_DEV": "1"},
             paths=tuple(f"tests/{path}" for path in ALWAYS_REPLAYED),
         ),
-        Pass("one at a time", "process and not soak"),
+        Pass("file by file", "process and not soak", FILE_BY_FILE, marked="process"),
     ],
     "fast": [Pass("side by side", QUICK, SIDE_BY_SIDE)],
     "soak": [Pass("soak", "soak", ("-s",))],
@@ -111,8 +115,9 @@ def run_passes(kind: str, arguments: list[str]) -> Tally:
             report = Path(folder) / f"{number}.xml"
             print(f"\n--- {each.name}: {each.markers}", flush=True)
             pytest = [sys.executable, "-m", "pytest", "-q", "-m", each.markers, f"--junitxml={report}"]
+            paths = arguments or (list_marked(each.marked) if each.marked else each.paths)
             status = subprocess.run(
-                [*pytest, *each.options, *each.paths, *arguments],
+                [*pytest, *each.options, *paths],
                 cwd=ROOT,
                 env=os.environ | each.environment,
                 stdin=subprocess.DEVNULL,
@@ -123,6 +128,12 @@ def run_passes(kind: str, arguments: list[str]) -> Tally:
             if status not in {0, NO_TESTS_COLLECTED}:
                 tally.bad_exits.append(f"{each.name} (pytest exit {status})")
     return tally
+
+
+def list_marked(marker: str) -> list[str]:
+    """The test files that speak of it."""
+    files = sorted((ROOT / "tests").rglob("test_*.py"))
+    return [str(path.relative_to(ROOT)) for path in files if f"mark.{marker}" in path.read_text(encoding="utf-8")]
 
 
 def find_untested(tally: Tally) -> list[str]:

@@ -24,6 +24,14 @@ hypothesis.settings.register_profile("ci", deadline=None, derandomize=True, prin
 hypothesis.settings.load_profile("ci" if os.environ.get("CI") else "desk")
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Raise for a test that is marked from elsewhere: `make test` looks into files for who spawns processes, and would
+    leave it out."""
+    for path in {item.path for item in items if item.get_closest_marker("process") is not None}:
+        if "mark.process" not in path.read_text(encoding="utf-8"):
+            raise pytest.UsageError(f"{path} has tests that are marked `process`; say so in the file itself")
+
+
 def pytest_sessionfinish() -> None:
     """Leave nothing behind in the database for tests."""
     postgres_schemas.drop_schemas()

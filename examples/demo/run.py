@@ -64,8 +64,7 @@ async def show() -> None:
 
 async def is_parked() -> bool:
     """Whether the run is given up until it is due: then no process has to live for it."""
-    async with app:
-        (row,) = (await app.runs()).runs
+    (row,) = (await app.runs()).runs
     return row.waiting_on.startswith("sleep")
 
 
@@ -159,7 +158,8 @@ async def kill_while_sleeping(workers: list[subprocess.Popen[bytes]]) -> tuple[M
     )
     say("record answer from there. Those that were under way are begun again, under the same invocation id.")
     workers.append(start_worker())
-    await until("the run sleeps", is_parked, workers[-1])
+    async with app:
+        await until("the run sleeps", is_parked, workers[-1])
     kill(workers[-1])
     record = await read_record()
     late = make_files(INBOX, LATE, DAMAGED[1])

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
+import random
 import signal
 import socket
 import subprocess
@@ -125,10 +127,19 @@ def test_what_is_no_request_hurts_nobody(start) -> None:
         client.close()
 
 
+def find_two_ports() -> int:
+    """The first of two in a row that are free, and that no socket gets which has any: tests run beside this one."""
+    while True:
+        port = random.randrange(20_000, 30_000)
+        with contextlib.suppress(OSError), contextlib.ExitStack() as both:
+            for number in (port, port + 1):
+                both.enter_context(socket.create_server(("127.0.0.1", number)))
+            return port
+
+
 def test_each_of_several_processes_has_the_next_port(start) -> None:
     """Their numbers are their own; one that is started anew has the port of the one that died."""
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port = free.getsockname()[1]
+    port = find_two_ports()
     process = start("--metrics", f"127.0.0.1:{port}", "--processes", "2")
     ready = [until(process, "ready") for _ in range(2)]
     assert sorted(line["metrics"] for line in ready) == [f"http://127.0.0.1:{port + n}/metrics" for n in range(2)]

@@ -97,14 +97,7 @@ async def fragile(tag: str) -> str:
 @flows.step(retries=RETRIES, backoff=0.01)
 async def slow(tag: str, seconds: float) -> str:
     with _ledger.effect():
-        await asyncio.sleep(seconds)
-    return f"{tag}!"
-
-
-@flows.step(retries=RETRIES, backoff=0.01)
-async def slow_at_first(tag: str, seconds: float) -> str:
-    with _ledger.effect():  # whoever waits for it to be lost need not hurry, nor wait for it again
-        await asyncio.sleep(seconds if current_step().attempt == 1 else 0.01)
+        await asyncio.sleep(seconds if seconds <= 3600 or current_step().attempt == 1 else 0.01)  # more: to be lost
     return f"{tag}!"
 
 
@@ -260,12 +253,6 @@ async def brittle(ctx: Context, tag: str) -> str:
 async def waiting(ctx: Context, seconds: float) -> str:
     """One long step."""
     return await slow("w", seconds)
-
-
-@flows.workflow
-async def lingering(ctx: Context, seconds: float, by_queue: bool = False) -> str:
-    """One step, whose first attempt takes long."""
-    return await (slow_at_first.options(queue=QUEUE) if by_queue else slow_at_first)("l", seconds)
 
 
 @flows.workflow

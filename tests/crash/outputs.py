@@ -40,6 +40,5 @@ def accepted_outputs(workflow: str, arguments: list[Any]) -> list[Any]:
         "waiting": ["w!"],
         "parked": ["woken!"],
         "by_queue": ["s!"],
-        "lingering": ["l!"],
         "retrying": [["a!", "b!", "c!"]],
     }[workflow]

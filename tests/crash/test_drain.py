@@ -68,7 +68,7 @@ async def test_a_second_signal_does_not_wait_for_steps(world: World) -> None:
 
 async def test_a_worker_killed_while_it_waits_for_its_steps(world: World) -> None:
     """A worker that dies while it drains is as dead as any other."""
-    starts = [("lingering", [3600.0], "w"), ("chain", [10], "c")]
+    starts = [("waiting", [7200.0], "w"), ("chain", [10], "c")]
     async with world.client() as app:
         leaving = await world.spawn_ready(starts=starts, lease=1.0, grace=AGES)
         run = await app.get_run("w")

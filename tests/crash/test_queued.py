@@ -101,7 +101,7 @@ async def test_the_worker_of_a_step_dies(world: World) -> None:
     """Its task lapses with its worker's lease, not only with its own: the next attempt begins elsewhere in seconds."""
     async with world.client() as app:
         victim = await world.spawn_ready(queues=STEPS, lease=1.0)
-        await world.spawn_ready(queues=RUNS, lease=AGES, starts=[("lingering", [3600.0, True], "r")])
+        await world.spawn_ready(queues=RUNS, lease=AGES, starts=[("by_queue", [7200.0], "r")])
         uid = await _uid(app)
         await until(lambda: world.marks(uid), "the step")
         await victim.killed()
@@ -155,7 +155,7 @@ async def test_a_worker_that_cannot_wait_hands_its_queued_steps_back(world: Worl
     """Told twice, it stops them and is gone; their runs hear of it at once, and others begin the next attempts."""
     async with world.client() as app:
         leaving = await world.spawn_ready(queues=STEPS, lease=AGES, grace=3600.0)
-        await world.spawn_ready(queues=RUNS, lease=AGES, starts=[("lingering", [3600.0, True], "r")])
+        await world.spawn_ready(queues=RUNS, lease=AGES, starts=[("by_queue", [7200.0], "r")])
         uid = await _uid(app)
         await until(lambda: world.marks(uid), "the step")
         leaving.send(signal.SIGTERM)

@@ -41,6 +41,10 @@ _CHANGING = (
 )
 
 
+_LATER = re.compile(r"^.* INFO outlast: worker \S+ is gone: 0 of its runs are due again\n", re.MULTILINE)
+"""What is seen by those alone who come to a command when the lease of a worker that was killed before has lapsed."""
+
+
 class Reader:
     """Reads one page in a folder of its own. Blocks of Python share their names; `await` works at the top.
 
@@ -150,6 +154,7 @@ class Reader:
         """
         del stopped_at
         before, _, after = _part(command.shown)
+        output = _LATER.sub("", output)
         assert fits(before + after, output), f"{block}: {command.text}\nshows\n{output}\nthe page says\n{command.shown}"
 
     def _environment(self) -> dict[str, str]:

@@ -13,7 +13,7 @@ import pytest
 from tests.docs.pages import ROOT, Block, list_pages, read_blocks
 from tests.docs.running import Reader, fits
 
-# A reader has time, and types quickly: while a run sleeps, two commands. A test on a busy machine says so here.
+# A reader has time, and types quickly: two commands while a run sleeps. A busy machine does not.
 AT_ITS_PACE = {'ctx.sleep("5s")': 'ctx.sleep("100ms")', 'patience: str = "5s"': 'patience: str = "8s"'}
 
 # Commands that measure are for a machine that does nothing else.
