@@ -38,6 +38,7 @@ from benchmarks import (  # noqa: E402
     processes,
     recovery,
     replay,
+    serving,
     sleeping,
     throughput,
 )
@@ -61,8 +62,9 @@ SUBJECTS: dict[str, Callable[[Plan, Parent], Report]] = {
     "finished": finished.measure,
     "mirrors": mirrors.measure,
     "layers": layers.measure,
+    "http": serving.measure,
 }
-ON_POSTGRES = ("throughput", "alone", "sleeping", "pickup", "processes", "recovery", "finished")
+ON_POSTGRES = ("throughput", "alone", "sleeping", "pickup", "processes", "recovery", "finished", "http")
 """What is measured on PostgreSQL too: as a subject of its own, with this behind its name."""
 SUFFIX = "-postgres"
 SUBJECTS |= {f"{name}{SUFFIX}": SUBJECTS[name] for name in ON_POSTGRES}

@@ -16,11 +16,11 @@ from tests.postgres_schemas import server_url
 
 SUBJECTS = (
     "throughput", "alone", "replay", "growth", "fanout", "footprint", "sleeping", "pickup", "processes", "recovery",
-    "finished", "mirrors", "layers",
+    "finished", "mirrors", "layers", "http",
     "throughput-postgres", "alone-postgres", "sleeping-postgres", "pickup-postgres", "processes-postgres",
-    "recovery-postgres", "finished-postgres",
+    "recovery-postgres", "finished-postgres", "http-postgres",
 )  # fmt: skip
-TOLD_BY_ANOTHER = {"recovery", "finished"}  # they are on PostgreSQL what they are on SQLite
+TOLD_BY_ANOTHER = {"recovery", "finished", "http"}  # they are on PostgreSQL what they are on SQLite
 
 
 def bench(*arguments: str | Path) -> subprocess.CompletedProcess[str]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import select
 import signal
+import socket
 import sys
 import time
 from contextlib import contextmanager
@@ -13,6 +14,7 @@ from pathlib import Path
 import httpx
 import pytest
 
+from outlast.cli.serving.server import listen
 from tests.cli.commands import PROMPT_S, as_before, begin, call, finish
 
 pytestmark = [pytest.mark.process, pytest.mark.slow]
@@ -222,3 +224,14 @@ def test_what_cannot_be_served_says_why(folder, monkeypatch, words, said):
         done = call(*words)
     assert done.code == 2, done
     assert said in done.err
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "[::1]"])
+def test_no_part_of_an_answer_waits_for_an_acknowledgement(host):
+    """A connection to what is served sends at once what it is given: a body behind its head waited for 40 ms."""
+    with (
+        listen(host, 0) as listening,
+        socket.create_connection(listening.getsockname()[:2]),
+        listening.accept()[0] as connection,
+    ):
+        assert connection.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
