@@ -53,6 +53,16 @@ async def start_all(app: Outlast, shop: ModuleType) -> None:
             await asyncio.sleep(0.05)
 
 
+async def hold_all(app: Outlast) -> None:
+    """A worker of the cold store carries out its steps, and was asked to drain."""
+    for number in range(3):
+        await app.start("store_cold", f"box {number}", id=f"cold-{number}")
+    async with asyncio.timeout(30):
+        while not (busy := [one for one in await app.workers() if one.held_steps == 3]):
+            await asyncio.sleep(0.05)
+    await app.drain(busy[0].id)
+
+
 async def shoot(page: Page, name: str) -> None:
     """One picture, when nothing moves any more."""
     await page.wait_for_timeout(1500)
@@ -72,11 +82,18 @@ async def shoot_all(browser: Any, base: str) -> None:
         await shoot(page, f"failed-{suffix}")
         await page.goto("workflows")
         await shoot(page, f"workflows-{suffix}")
+        await page.goto("workers")
+        await page.get_by_role("button", name="3 queued steps").click()
+        await shoot(page, f"workers-{suffix}")
         await context.close()
     context = await browser.new_context(viewport=DESK, color_scheme="dark", base_url=base)
     page = await context.new_page()
     await page.goto("run/back-A-12?step=refurbish%5B1%5D")
     await shoot(page, "graph-dark")
+    await page.goto("run/A-31")
+    await page.get_by_role("button", name="Open the run of deliver").click()
+    await page.get_by_role("option", name="drive").click()
+    await shoot(page, "children-dark")
     await page.goto("run/A-31")
     await page.get_by_label("Moment of the run").fill("9")
     await shoot(page, "past-dark")
@@ -100,14 +117,17 @@ async def main() -> None:
             server = uvicorn.Server(
                 uvicorn.Config(app.asgi(no_auth=True), log_level="error", timeout_graceful_shutdown=1)
             )
-            async with app.worker(), async_playwright() as playwright:
+            cold = shop.make_app(app.url).worker(queues=("cold",), grace=600)
+            async with app.worker(), cold as others, async_playwright() as playwright:
                 serving = asyncio.create_task(server.serve(sockets=[sock]))
                 await start_all(app, shop)
+                await hold_all(app)
                 browser = await playwright.chromium.launch(executable_path=find_chromium(), args=list(FLAGS))
                 await shoot_all(browser, f"http://127.0.0.1:{sock.getsockname()[1]}/console/")
                 await browser.close()
                 server.should_exit = True
                 await serving
+                await others.drain(0)
 
 
 if __name__ == "__main__":

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import random
 from dataclasses import dataclass
+from typing import Any
 
 from outlast import Context, Expired, Graph, Outlast, current_step, ref
 
@@ -47,10 +48,7 @@ def make_app(url: str) -> Outlast:
         if order.amount > 90:
             raise LookupError(f"{order.items[0]} is sold out")
 
-    @app.workflow(name="deliver")
-    async def deliver(ctx: Context, parcels: int) -> str:
-        await ctx.sleep("1s")
-        return f"{parcels} parcels on their way"
+    deliver = add_delivery(app)
 
     @app.workflow(name="fulfil")
     async def fulfil(ctx: Context, order: Order) -> str:
@@ -73,6 +71,39 @@ def make_app(url: str) -> Outlast:
 
     app.graph(RETURNS)
     return app
+
+
+def add_delivery(app: Outlast) -> Any:
+    """What fulfilling an order ends with; and a cold store, whose workers are elsewhere. Gives the first."""
+
+    @app.step(name="load")
+    async def load(parcels: int) -> str:
+        await asyncio.sleep(0.2)
+        return f"van with {parcels} parcels"
+
+    @app.step(name="drive", retries=2, backoff="200ms")
+    async def drive(van: str) -> str:
+        if current_step().attempt == 1:
+            raise TimeoutError("the road is closed")
+        await asyncio.sleep(0.3)
+        return f"{van}, arrived"
+
+    @app.workflow(name="deliver")
+    async def deliver(ctx: Context, parcels: int) -> str:
+        van = await load(parcels)
+        await ctx.sleep("1s")
+        return await drive(van)
+
+    @app.step(name="freeze", queue="cold")
+    async def freeze(box: str) -> None:
+        await asyncio.sleep(600)
+
+    @app.workflow(name="store_cold")
+    async def store_cold(ctx: Context, box: str) -> None:
+        """Keep a box in the cold store, whose workers are elsewhere."""
+        await freeze(box)
+
+    return deliver
 
 
 RETURNS = (

@@ -56,8 +56,8 @@ def listen(host: str, port: int, option: str = "--port") -> socket.socket:
         raise CommandError(
             "CANNOT_LISTEN", f"Cannot listen, {reason}", f"{host}:{port}", todo, ExitCode.USAGE
         ) from None
-    # Connections inherit it. asyncio sets it on sockets alone that name their protocol, which these do not; without it an
-    # answer's body waits behind its head for the client's delayed acknowledgement: 40 ms.
+    # Connections inherit it. asyncio sets it on sockets alone that name their protocol, which these do not; without it
+    # an answer's body waits behind its head for the client's delayed acknowledgement: 40 ms.
     listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     return listening
 

@@ -234,11 +234,11 @@ function StepDetails({ run, step, story, isInChild, isPast }) {
       <dt>Trace</dt><dd><${Copy} text=${traceOf(run)} most=${40} /></dd></dl>`}
     <${Warnings} of=${warningsOf(attempts)} />
     <h4>Attempts</h4>
-    <table class="attempts"><thead><tr><th>#</th><th>Status</th><th>Began</th><th>Took</th><th>Worker</th></tr></thead>
+    <table class="attempts"><thead><tr><th>#</th><th>Status</th><th>Began, on</th><th>Took</th></tr></thead>
       <tbody>${attempts.map((attempt) => html`<tr key=${attempt.attempt}>
-        <td class="num">${attempt.attempt}</td><td><${Status} of=${attempt.status} small /></td><td><${Time} at=${attempt.began_at} /></td>
-        <td><${Took} from=${attempt.began_at} to=${attempt.ended_at} /></td><td><${Copy} text=${attempt.worker} most=${13} /></td></tr>
-        ${attempt.error && attempt.status !== step.status && html`<tr><td colspan="5" class="bad">${attempt.error.type}: ${attempt.error.message}</td></tr>`}`)}</tbody></table>
+        <td class="num">${attempt.attempt}</td><td><${Status} of=${attempt.status} small /></td><td><${Time} at=${attempt.began_at} /><br /><small class="faint"><${Copy} text=${attempt.worker} most=${15} /></small></td>
+        <td><${Took} from=${attempt.began_at} to=${attempt.ended_at} /></td></tr>
+        ${attempt.error && attempt.status !== step.status && html`<tr><td colspan="4" class="bad">${attempt.error.type}: ${attempt.error.message}</td></tr>`}`)}</tbody></table>
     ${step.until && html`<p>Next attempt <${Time} at=${step.until} /></p>`}`;
 }
 
