@@ -273,4 +273,38 @@ MUTANTS: tuple[Mutant, ...] = (
         "            pass  # recorded",
         "tests/engine/test_older_deploy.py",
     ),
+    _of(
+        "a worker that registers again was not asked to drain any more (memory)",
+        "stores/memory/workers.py",
+        "            asked_at = None if known is None else known.drain_asked_at\n",
+        "            asked_at = None\n",
+        CONTRACT,
+        "-k",
+        "memory and asked",
+    ),
+    _of(
+        "a worker without a lease can be asked to drain (SQLite)",
+        "stores/sqlite/sql/workers.sql",
+        "update workers set drain_asked_at = coalesce(drain_asked_at, :now)\n"
+        "where id = :id and dead_at is null and expires_at > :now\n",
+        "update workers set drain_asked_at = coalesce(drain_asked_at, :now)\nwhere id = :id and :now > 0\n",
+        CONTRACT,
+        "-k",
+        "sqlite and asked",
+    ),
+    _of(
+        "a worker that is asked to drain does not hear of it",
+        "engine/heartbeat.py",
+        "            self._on_drain_asked(self._worker_id)\n",
+        "            pass\n",
+        "tests/app/test_draining.py",
+    ),
+    _of(
+        "whoever leaves does not wait for a drain under way",
+        "engine/worker.py",
+        "        if self._leaving is None:\n",
+        "        if self._leaving is not None and grace_s is None:\n            return\n"
+        "        if self._leaving is None:\n",
+        "tests/app/test_draining.py",
+    ),
 )

@@ -20,6 +20,7 @@ from outlast.stores.store import (
     Progress,
     Release,
     RowChange,
+    RunQuery,
     RunSharing,
     TaskOutcome,
     Verdict,
@@ -305,23 +306,30 @@ class StoreMachine(RuleBasedStateMachine):
         """Seconds, a lease, or more than any run is put off."""
         self.pair.now += us
 
-    @rule(worker=WORKERS, what=st.sampled_from(["beats", "dies", "is replaced", "drains"]), deploy=DEPLOYS)
+    @rule(
+        worker=WORKERS,
+        what=st.sampled_from(["beats", "dies", "is replaced", "is asked to drain", "drains"]),
+        deploy=DEPLOYS,
+    )
     def worker_changes(self, worker: int, what: str, deploy: str) -> None:
-        """It renews its lease; its lease is over, and what it does from now on is a thawed worker's; or another takes
-        its place, of the same deploy or another."""
+        """It renews its lease; somebody asks it to drain; its lease is over, and what it does from now on is a thawed
+        worker's; or another takes its place, of the same deploy or another."""
         id = self.workers[worker]
         if what in {"beats", "dies"}:
             self.pair.ask("renew", id, LEASE if what == "beats" else 0)
+            return
+        if what == "is asked to drain":
+            self.pair.ask("ask_drain", id)
             return
         if what == "drains":
             self.pair.ask("retire", id)
         self.workers[worker], self.deploys[worker] = self._register(deploy), deploy
 
-    @rule(what=st.sampled_from(["sweep", "sweep", "deploy", "look", "delete"]), worker=WORKERS, deploy=DEPLOYS,
+    @rule(what=st.sampled_from(["sweep", "sweep", "deploy", "look", "holds", "delete"]), worker=WORKERS, deploy=DEPLOYS,
           number=st.integers(0, 9))  # fmt: skip
     def care(self, what: str, worker: int, deploy: str, number: int) -> None:
-        """The dead are reaped, leases of tasks lapse; a deploy asks for what was set aside; an idle worker looks; what
-        has ended is deleted."""
+        """The dead are reaped, leases of tasks lapse; a deploy asks for what was set aside; an idle worker looks;
+        people ask what it holds; what has ended is deleted."""
         match what:
             case "sweep":
                 self.pair.ask_until_none("reap", limit=500)
@@ -332,6 +340,10 @@ class StoreMachine(RuleBasedStateMachine):
                 self.pair.ask("refit", deploy)
             case "look":
                 self.pair.ask("look", claiming(self.workers[worker], queues=QUEUES, deploy=self.deploys[worker]))
+            case "holds":
+                self.pair.ask("count_held", list(self.workers), most=3)
+                self.pair.ask("list_held_tasks", self.workers[worker], limit=2)
+                self.pair.ask("list_runs", RunQuery(owner=self.workers[worker], limit=5))
             case _:
                 self.pair.ask("delete_run", self.uids[number % len(self.uids)])
 
