@@ -24,6 +24,7 @@ from outlast.core.events import (
     StepCancelled,
     StepSettled,
     StepStarted,
+    TimerFired,
 )
 from outlast.core.lineage.rounds import GoesOn
 from outlast.core.machine import Machine
@@ -253,6 +254,57 @@ def test_an_outcome_the_body_does_not_wait_for_is_a_difference() -> None:  # SPE
     machine.begin()
     with pytest.raises(NonDeterminism, match=r"outcome of step 'ship'.*waits for charge"):
         machine.feed(succeeded("ship"))
+
+
+def test_a_timer_the_body_has_not_is_a_difference() -> None:  # SPEC S11
+    """A journal in which a timer fired that this code does not set is not this code's."""
+    machine = make_machine(charge_then_ship)
+    machine.begin()
+    with pytest.raises(NonDeterminism, match=r"timer 7.*no timer of that number"):
+        machine.feed(TimerFired(START_US, 7, START_US))
+
+
+def test_a_process_without_memory_is_no_failure_of_the_run() -> None:  # SPEC P6
+    """It gets out: whoever takes the run over may have more. Nothing of the run's end is decided."""
+
+    async def body(machine: Machine) -> bytes:
+        await step(machine, "big")
+        raise MemoryError
+
+    machine = make_machine(body)
+    machine.begin()
+    with pytest.raises(MemoryError):
+        machine.feed(succeeded("big"))
+    assert machine.outcome is None
+    machine.evict()
+
+
+def test_a_cancelled_body_that_would_go_on_as_a_next_round_is_cancelled() -> None:  # SPEC X8
+    """No next round begins of a run that was told to stop."""
+
+    async def body(machine: Machine) -> bytes:
+        try:
+            await step(machine, "long")
+        finally:
+            raise GoesOn(b"1", "v1")
+
+    recorder = Recorder(body).feed(CancelRequested(START_US, "c1", "enough"))
+    assert recorder.journal[-1] == RunCancelled("enough")
+    assert recorder.machine.goes_on is None
+    recorder.machine.evict()
+
+
+def test_a_failure_beside_the_next_round_is_a_failure() -> None:
+    """Where one task of a group says that the run goes on and another fails, it has failed."""
+
+    async def body(machine: Machine) -> bytes:
+        raise BaseExceptionGroup("both", [GoesOn(b"1", "v1"), ValueError("no")])
+
+    machine = make_machine(body)
+    (outcome,) = machine.begin()
+    assert isinstance(outcome, RunFailed)
+    assert machine.goes_on is None
+    machine.evict()
 
 
 def test_patched_is_yes_for_new_runs_and_no_for_old_ones() -> None:

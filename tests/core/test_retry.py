@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from outlast.core.retry import RetryPolicy, decide_retry, exponential, fixed, is_retryable
+from outlast.core.retry import RetryPolicy, decide_retry, exponential, fixed, is_retryable, judge_failure
 from outlast.errors import (
     DefinitionError,
     InvalidDefinition,
@@ -215,3 +215,24 @@ def test_a_policy_cannot_be_changed():
     assert RetryPolicy(retry_on=ValueError) == RetryPolicy(retry_on=[ValueError])
     assert issubclass(InvalidDefinition, DefinitionError)
     assert issubclass(DefinitionError, OutlastError)
+
+
+# SPEC S3, S4
+def test_a_backoff_that_raises_is_what_the_step_fails_with():
+    """No other attempt follows a rule that is broken; who reads of the failure learns that it is the rule."""
+
+    def broken(attempt: int) -> float:
+        raise ZeroDivisionError("no such delay")
+
+    error = ValueError("no")
+    again_us, reason = judge_failure(RetryPolicy(backoff=broken), 1, error, longest)
+    assert again_us is None
+    assert isinstance(reason, InvalidDefinition)
+    assert "no such delay" in str(reason)
+    assert judge_failure(RetryPolicy(retries=0), 1, error, longest) == (None, error)
+
+
+# SPEC S3
+def test_a_builtin_that_does_not_say_what_it_takes_gets_the_attempt():
+    """Of some builtins Python knows no signature."""
+    assert decide_retry(RetryPolicy(backoff=int), 2, ValueError("no"), longest) == 2 * SECOND

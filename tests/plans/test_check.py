@@ -15,7 +15,7 @@ from tests.plans.kept import list_examples
 
 HEAD = """
 import asyncio, concurrent.futures, datetime, functools, logging, os, pathlib, random, secrets, socket, subprocess
-import sys, threading, time, uuid
+import sys, threading, time, typing, uuid
 from datetime import datetime as dt
 from os import environ
 from time import time as now
@@ -92,6 +92,14 @@ FOUND = [
     ("order", "items.pop()"),
     ("order", "id(rows)"),
     ("order", "[await charge(x) for x in set(rows)]"),
+    ("order", "[await charge(x) for x in items.union(rows)]"),
+    ("order", "[await charge(x) for x in (items if rows else rows)]"),
+    ("order", "first, second = items"),
+    ("global", "CACHE['a'], rows = 1, []"),
+    ("global", "del CACHE['a']"),
+    ("global", "CACHE['a']: int = 1"),
+    ("clock", "(functools.partial(stamp))()"),
+    ("clock", "[late := stamp(), late]"),
     ("global", "CACHE['a'] = 1"),
     ("global", "CACHE.update(a=1)"),
     ("global", "print(CACHE)"),
@@ -142,6 +150,15 @@ BLOCKS = {
     "a set that grew": ("order", "seen = set()\nseen.add(1)\nfor x in seen:\n    pass"),
     "a set that was sorted": ("", "seen = set(rows)\nseen = sorted(seen)\nfor x in seen:\n    pass"),
     "a global that is set": ("global", "global COUNT\nCOUNT = 1"),
+    "a set that gets a name": ("order", "for x in (late := items):\n    await charge(x)"),
+    "a set by its annotation": ("order", "found: set[str] = db.names()\nfor x in found:\n    await charge(x)"),
+    "a set by the module's annotation": ("order", "found: typing.AbstractSet[str] = db.f()\nfor x in found:\n    pass"),
+    "an import from a module in the body": ("clock", "from time import monotonic\nmonotonic()"),
+    "a name that an error had": ("", "try:\n    await charge()\nexcept ValueError as time:\n    time.time()"),
+    "a tuned step in finally": ("", "try:\n    await charge()\nfinally:\n    await charge.options(retries=0)(2)"),
+    "the context in finally": ("", "try:\n    await charge()\nfinally:\n    await ctx.set_state('a', 1)"),
+    "an error made in finally": ("", "try:\n    await charge()\nexcept BaseException:\n    raise ValueError('x')"),
+    "the caller of a call in finally": ("cleanup", "try:\n    await charge()\nfinally:\n    db[0]()"),
     "a call in finally": ("cleanup", "try:\n    await charge()\nfinally:\n    db.close()"),
     "a step in finally": ("", "try:\n    await charge()\nfinally:\n    await charge(2)\n    rows.append(1)"),
     "a bare except": ("swallow", "try:\n    await charge()\nexcept:\n    pass"),

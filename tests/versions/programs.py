@@ -59,17 +59,17 @@ def calls(items):
 _BODY = "\n@app.workflow\nasync def body(ctx: Context, n: int, items: list[str]) -> object:\n"
 
 
-def _body(*lines: str) -> str:
+def body_of(*lines: str) -> str:
     return _BODY + "".join(f"    {line}\n" for line in "\n".join(lines).splitlines())
 
 
 TWINS = {
-    "a row": _body("x = await add(n)", "y = await add(x, b=LIMIT)", "return {'x': x, 'y': [y, TABLE['b'][1]]}"),
-    "branches": _body(
+    "a row": body_of("x = await add(n)", "y = await add(x, b=LIMIT)", "return {'x': x, 'y': [y, TABLE['b'][1]]}"),
+    "branches": body_of(
         "if await add(n) > 3 and len(items) < 5:\n    x = 'small'\nelif n:\n    x = 'n'\nelse:\n    x = None",
         "return x if not items else f'{x!r:>8} {n:03d} {items[0]}'",
     ),
-    "loops": _body(
+    "loops": body_of(
         "found = []",
         "for i, item in enumerate(items):",
         "    if item == 'b':\n        continue",
@@ -78,20 +78,20 @@ TWINS = {
         "while (n := n - 1) > 0:\n    found.append(await add(n, n))\n    if n == 1:\n        break",
         "return found",
     ),
-    "groups": _body(
+    "groups": body_of(
         "first, *rest = await asyncio.gather(add(1), *[add(i) for i in range(n)], return_exceptions=True)",
         "async with asyncio.TaskGroup() as group:",
         "    tasks = [group.create_task(pack(item)) for item in items]",
         "return [first, rest, [task.result().weight for task in tasks]]",
     ),
-    "as they come": _body(
+    "as they come": body_of(
         "results = []",
         "for future in asyncio.as_completed([pack(item) for item in items]):\n    results.append((await future).item)",
         "done, pending = await asyncio.wait([asyncio.create_task(add(i)) for i in range(3)],"
         " return_when=asyncio.FIRST_COMPLETED)",
         "return results, len(done), len(pending)",
     ),
-    "errors": _body(
+    "errors": body_of(
         "try:\n    await fail('no')",
         "except (ValueError, Refused) as error:\n    text = str(error)",
         "else:\n    text = 'none'",
@@ -102,14 +102,14 @@ TWINS = {
         "except Refused:\n    try:\n        raise\n    except Refused as e:\n        text += e.args[0]",
         "return text",
     ),
-    "an error that ends it": _body("await add(1)", "await fail('loud')"),
-    "a group that fails": _body(
+    "an error that ends it": body_of("await add(1)", "await fail('loud')"),
+    "a group that fails": body_of(
         "try:",
         "    async with asyncio.TaskGroup() as group:",
         "        group.create_task(fail('x'))\n        group.create_task(add(1))",
         "except BaseExceptionGroup as group:\n    return len(group.exceptions)",
     ),
-    "functions": _body(
+    "functions": body_of(
         "async def inner(m, *, factor=2):\n    return await add(m * factor, n)",
         "double = lambda value: total(value, value, start=n)",
         "parcels = await asyncio.gather(*calls(items))",
@@ -117,7 +117,7 @@ TWINS = {
         "return [await twice(ctx, n), await inner(3), double(4), [p.item for p in parcels], await more(b=1),"
         " sorted(items, key=lambda item: -ord(item))]",
     ),
-    "the context": _body(
+    "the context": body_of(
         "await ctx.milestone('begun')",
         "await ctx.set_state('items', items)",
         "await ctx.sleep('5s')",
@@ -128,13 +128,13 @@ TWINS = {
         "ctx.log.info('quiet')",
         "return [sum(weights), new, ctx.run_id, str(ctx.uuid()), ctx.random.random(), ctx.now(), ctx.state['items']]",
     ),
-    "time": _body(
+    "time": body_of(
         "try:\n    async with asyncio.timeout(2):\n        await ctx.sleep(60)",
         "except TimeoutError:\n    await add(1)",
         "try:\n    await asyncio.wait_for(asyncio.Event().wait(), 3)\nexcept asyncio.TimeoutError:\n    pass",
         "return str(timedelta(hours=n))",
     ),
-    "data": _body(
+    "data": body_of(
         "parcel = await pack('x', weight=n)",
         "parcel.weight += 2",
         "other = Parcel('y')",
@@ -142,7 +142,7 @@ TWINS = {
         "return [kinds['x'].weight, Size.LARGE.value, {**TABLE, 'c': not n}, {i % 2 for i in range(5)} == {0, 1},"
         " 'abc'.upper()[::-1], isinstance(parcel, Parcel), [*items, *'xy'], -n ** 2 // 3, 1 < n <= 3 != 5]",
     ),
-    "queues": _body(
+    "queues": body_of(
         "queue = asyncio.Queue()",
         "async def work():\n    seen = []\n    while (item := await queue.get()) is not None:\n"
         "        seen.append((await pack(item)).item)\n    return seen",
@@ -151,38 +151,97 @@ TWINS = {
         "for _ in workers:\n    await queue.put(None)",
         "return await asyncio.gather(*workers)",
     ),
-    "tuned": _body(
+    "tuned": body_of(
         "x = await add.options(name='plus', timeout='5s')(n)",
         "y = await ctx.call('add', {'a': 1, 'b': x}, name='by name')",
         "return x, y",
     ),
-    "returns in finally": _body("try:\n    await fail('x')\nfinally:\n    return await add(n)"),
-    "shadows": _body(
+    "returns in finally": body_of("try:\n    await fail('x')\nfinally:\n    return await add(n)"),
+    "shadows": body_of(
         "add_ = [add for add in items]",
         "x = [y for x in [[1, 2], [3]] for y in x if y != 2]",
         "del items[0]",
         "assert items, 'none left'",
         "return add_, x, await add(len(items))",
     ),
-    "what is drawn": _body(
+    "what is drawn": body_of(
         "first = next(ctx.random.random() for _ in range(5))",
         "rest = (item for item in items if item != 'b')",
         "items = []",
         "return [first, ctx.random.random(), any(i > 1 for i in range(3)), list(rest),"
         " sum(x + y for x in range(n) for y in range(x) if y)]",
     ),
-    "raised again by a helper": _body(
+    "raised again by a helper": body_of(
         "def again():\n    raise",
         "try:\n    await fail('x')",
         "except Refused:",
         "    await add(1)",
         "    try:\n        again()\n    except Refused as error:\n        return error.args",
     ),
-    "nothing to raise again": _body("raise"),
-    "more of what a step gave": _body("(await pack('x')).weight += await add(1)", "return await add(2)"),
-    "an unpacking that fails": _body("a, b = [1, 2, 3]", "return a"),
-    "a name that is not there": _body("if n > 100:\n    x = 1", "return x"),
+    "nothing to raise again": body_of("raise"),
+    "more of what a step gave": body_of("(await pack('x')).weight += await add(1)", "return await add(2)"),
+    "an unpacking that fails": body_of("a, b = [1, 2, 3]", "return a"),
+    "parts": body_of(
+        "box = {'a': 1, 'l': [1, 2, 3]}",
+        "box['b'] = await add(n)",
+        "box['a'] += await add(1)",
+        "parcel = await pack('x')\nparcel.weight = 7",
+        "first, *middle, last = [1, 2, 3, 4]",
+        "(a, b), c = (1, 2), 3",
+        "del box['l'][0], c",
+        "either = n and a or b",
+        "seen = [(latest := item) for item in items] + [latest]",
+        "return box, seen, parcel.weight, first, middle, last, a, b, either, [x + y for x, y in [(1, 2)]],"
+        " [x for x, *_ in [(1, 2, 3)]]",
+    ),
+    "an annotation alone": body_of("x: int", "x = await add(n)", "return x"),
+    "deleted twice": body_of("gone = await add(1)", "del gone", "del gone", "return 1"),
+    "used when it is gone": body_of("gone = await add(1)", "del gone", "return gone"),
+    "too little to unpack": body_of("a, b, c = [1, await add(1)]", "return a"),
+    "too little beside a star": body_of("a, b, *c = [await add(1)]", "return a"),
+    "an assertion that says nothing": body_of("await add(1)", "assert n > 100"),
+    "an assertion that says why": body_of("await add(1)", "assert n > 100, f'{n} is few'"),
+    "out of a loop": body_of(
+        "for item in items:\n    try:\n        return [item, await add(n)]\n    finally:\n        await add(2)",
+    ),
+    "the second of two handlers": body_of(
+        "try:\n    await fail('x')\nexcept ValueError:\n    return 1\nexcept Refused:\n    return await add(2)",
+    ),
+    "parameters": body_of(
+        "def listed(a, b=2, *rest, c=3, **more):\n    return [a, b, rest, c, more]",
+        "def plain(a, *, b):\n    return [a, b]",
+        "wrong = []",
+        "for call in (lambda: plain(1), lambda: plain(1, 2, b=3), lambda: plain(1, a=2, b=3),"
+        " lambda: plain(1, b=2, c=3), lambda: plain(b=1, **{'b': 2})):",
+        "    try:\n        call()\n    except TypeError:\n        wrong.append(await add(len(wrong)))",
+        "return listed(1), listed(1, 4, 5, 6, c=7, d=8), listed(b=1, a=2), wrong",
+    ),
+    "a name that is not there": body_of("if n > 100:\n    x = 1", "return x"),
 }
+
+
+UNSTORED = {
+    "a decorator inside a body": "@functools.cache\ndef f(x):\n    return x\nreturn f(n)",
+    "nonlocal n: Nonlocal has no place in a stored plan": "def f():\n    nonlocal n\n    n = 1\nreturn f()",
+    "cached: what it stands for cannot be stored": "return cached(n)",
+    "an asynchronous generator": "rest = (await add(i) for i in range(3))\nreturn [i async for i in rest]",
+    "b'x': a constant that JSON does not have": "return b'x'",
+    "ODD: what it stands for cannot be stored": "return ODD",
+    "global LIMIT: Global has no place in a stored plan": "global LIMIT\nLIMIT = 1",
+    "class X: pass: ClassDef has no place in a stored plan": "class X:\n    pass\nreturn 1",
+    "add.fn: what it does runs no step": "return add.fn(1)",
+    "tuned: a step that was tuned outside the body": "return await tuned(n)",
+}
+"""Bodies that can be run from their source alone, by what is said of them."""
+
+UNSTORED_HEAD = """
+@functools.lru_cache
+def cached(x):
+    return x
+
+ODD = {1: {2}}
+tuned = add.options(name="tuned")
+"""
 
 
 def make_source(seed: int) -> str:

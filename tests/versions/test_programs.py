@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from outlast.core.events import encode_events
-from tests.versions.programs import HEAD, TWINS, make_source
+from outlast.core.program.language import decode_program
+from tests.versions.programs import HEAD, TWINS, UNSTORED, UNSTORED_HEAD, body_of, make_source
 from tests.versions.twins import declared, play_both
 
 SEEDS = range(0, 120, 20)
@@ -33,6 +34,22 @@ async def test_a_stored_plan_asks_for_what_its_source_asked_for(source: str) -> 
             live, stored = await play_both(app, body, seed, 3, ["a", "b", "c"])
             assert told(live) == told(stored)
             assert type(live[-1]).__name__ in {"RunCompleted", "RunFailed"}
+
+
+# SPEC V3
+@pytest.mark.parametrize("why", UNSTORED)
+def test_what_cannot_be_stored_is_named(why: str) -> None:
+    """A body that only its source can run is none the worse for it; its plan says which part that is."""
+    source = HEAD + UNSTORED_HEAD + body_of(*UNSTORED[why].splitlines())
+    with declared(source, f"unstored_{abs(hash(source))}") as (_app, body):
+        assert body.plan.unclosed.endswith(why)
+
+
+# SPEC V3
+def test_a_stored_plan_that_is_not_understood_is_none() -> None:
+    """One of a later release, or what is none at all."""
+    assert decode_program(b'{"format": 10000}') is None
+    assert decode_program(b"no JSON") is None
 
 
 @pytest.mark.parametrize("first", SEEDS)
