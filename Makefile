@@ -15,7 +15,7 @@ LOCK := uv pip compile pyproject.toml --quiet --system-certs --universal --pytho
 	--no-emit-index-url --no-header --no-annotate
 
 # What between them goes through the core.
-CORE_TESTS := $(addprefix tests/,core authoring plans graphs waits children versions run verifying journals)
+CORE_TESTS := $(addprefix tests/,core authoring plans graphs waits children versions run verifying journals rounds payloads)
 
 # No recipe runs beside another: they share .venv, and tests share two cores.
 .NOTPARALLEL:

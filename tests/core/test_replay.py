@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
+import msgspec
 import pytest
 
 from outlast.core.attempts import OpenSteps
@@ -16,12 +17,13 @@ from outlast.core.events import (
     RunReopened,
     RunResumed,
     RunSuspended,
+    SignalReceived,
     StepFailed,
     StepReused,
     StepStarted,
 )
 from outlast.core.machine import Machine
-from outlast.core.reopening import find_cut, splice
+from outlast.core.reopening import Reopening, find_cut, splice
 from outlast.core.replay import Replay
 from outlast.errors import NonDeterminism
 from tests.core.machines import START_US, Recorder, failed, make_machine, replay, step, succeeded
@@ -139,6 +141,31 @@ def test_retry_goes_on_from_the_failed_step() -> None:  # SPEC R10
         steps.apply(event)
     assert list(steps) == ["b"]
     assert (steps["b"].attempt, steps["b"].base, steps["b"].used, steps["b"].is_begun) == (1, 1, 0, False)
+
+
+def test_a_second_retry_keeps_what_the_first_one_had_kept() -> None:  # SPEC R10
+    """The run failed again before its body had come to that: what had succeeded, and what was sent, is still there."""
+
+    async def body(machine: Machine) -> bytes:
+        results = await asyncio.gather(step(machine, "bad"), step(machine, "slow"), return_exceptions=True)
+        if isinstance(results[0], Exception):
+            raise results[0]
+        await step(machine, "after")
+        return b"1"
+
+    journal = Recorder(body).feed(failed("bad"), succeeded("slow", 5)).journal
+    failure = journal[-1]
+    assert isinstance(failure, RunFailed)
+    cut = find_cut(journal)
+    signal = SignalReceived(START_US, "s1", "paid", msgspec.Raw(b"7"), START_US)
+    journal[-1:] = [signal, failure, RunReopened(START_US, "retry", cut), failure, RunReopened(START_US, "retry", cut)]
+    spliced = splice(journal)
+    (reopening,) = [event for event in spliced if isinstance(event, Reopening)]
+    assert ([*reopening.facts], reopening.mail) == (["slow"], (signal,))
+    machine, beyond = replay(body, spliced)
+    assert (list(machine.pending), beyond) == (["bad"], [])
+    assert [command.key for command in machine.feed(succeeded("bad", 1))] == ["after"]
+    machine.evict()
 
 
 def test_retry_keeps_successes_that_came_after_the_failure() -> None:  # SPEC R10

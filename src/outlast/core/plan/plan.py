@@ -8,7 +8,6 @@ fields are only added, with defaults.
 from __future__ import annotations
 
 import re
-from typing import Any
 
 import msgspec
 
@@ -129,11 +128,6 @@ def decode_plan(data: bytes) -> Plan | None:
     except (msgspec.MsgspecError, RecursionError):
         return None
     return plan if plan.format <= FORMAT else None
-
-
-def to_builtins(plan: Plan) -> dict[str, Any]:
-    """As plain JSON values."""
-    return msgspec.to_builtins(plan)  # type: ignore[no-any-return]
 
 
 # --- labels ---------------------------------------------------------------------------------------------------------
