@@ -25,11 +25,14 @@ from outlast.core.events import (
     StepSettled,
     StepStarted,
     TimerFired,
+    WaitCancelled,
+    WaitStarted,
 )
 from outlast.core.lineage.rounds import GoesOn
 from outlast.core.machine import Machine
 from outlast.errors import NonDeterminism
 from tests.core.machines import START_US, Recorder, failed, make_machine, output_of, replay, step, succeeded
+from tests.core.waiting import gate
 
 
 async def charge_then_ship(machine: Machine) -> bytes:
@@ -223,6 +226,20 @@ def test_a_forced_cancel_does_not_ask_the_body() -> None:  # SPEC X8
     """`force=True` ends the run at once."""
     recorder = Recorder(charge_then_ship).feed(CancelRequested(START_US, "m1", "now", force=True))
     assert recorder.journal[-1] == RunCancelled("now")
+
+
+def test_a_forced_cancel_gives_up_what_the_body_waits_for() -> None:  # SPEC X8
+    """Nobody is asked any more for what the run does not want."""
+
+    async def body(machine: Machine) -> bytes:
+        await gate(machine, "go")
+        return b"1"
+
+    recorder = Recorder(body)
+    assert isinstance(recorder.journal[-1], WaitStarted)
+    recorder.feed(CancelRequested(START_US, "m1", "now", force=True))
+    assert recorder.journal[-2:] == [WaitCancelled("go"), RunCancelled("now")]
+    recorder.machine.evict()
 
 
 def test_randomness_and_ids_come_from_the_seed() -> None:

@@ -34,6 +34,8 @@ async def charge(x=None):
 def stamp():
     return dt.now()
 
+late_price = lambda: time.time()
+
 def pure(x):
     return len(x)
 
@@ -99,6 +101,9 @@ FOUND = [
     ("global", "del CACHE['a']"),
     ("global", "CACHE['a']: int = 1"),
     ("clock", "(functools.partial(stamp))()"),
+    ("clock", "functools.partial(functools.partial(stamp))()"),
+    ("clock", "late_price()"),
+    ("environment", "environ.update(a='1')"),
     ("clock", "[late := stamp(), late]"),
     ("global", "CACHE['a'] = 1"),
     ("global", "CACHE.update(a=1)"),
@@ -124,6 +129,7 @@ PASSED = [
     "await ctx.do('stamp', functools.partial(stamp))",
     "await charge.options(on_error=lambda failed: print(failed))()",
     "ctx.compensate(stamp)",
+    "db.milestone('paid')",
     "random.Random(5).random()",
     "uuid.uuid5(uuid.NAMESPACE_URL, 'x')",
     "datetime.datetime(2026, 1, 1) + datetime.timedelta(1)",

@@ -42,6 +42,7 @@ def test_what_cannot_be_stored_is_named(why: str) -> None:
     """A body that only its source can run is none the worse for it; its plan says which part that is."""
     source = HEAD + UNSTORED_HEAD + body_of(*UNSTORED[why].splitlines())
     with declared(source, f"unstored_{abs(hash(source))}") as (_app, body):
+        assert body.plan is not None
         assert body.plan.unclosed.endswith(why)
 
 
