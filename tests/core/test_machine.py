@@ -24,15 +24,11 @@ from outlast.core.events import (
     StepCancelled,
     StepSettled,
     StepStarted,
-    TimerFired,
-    WaitCancelled,
-    WaitStarted,
 )
 from outlast.core.lineage.rounds import GoesOn
 from outlast.core.machine import Machine
 from outlast.errors import NonDeterminism
 from tests.core.machines import START_US, Recorder, failed, make_machine, output_of, replay, step, succeeded
-from tests.core.waiting import gate
 
 
 async def charge_then_ship(machine: Machine) -> bytes:
@@ -228,20 +224,6 @@ def test_a_forced_cancel_does_not_ask_the_body() -> None:  # SPEC X8
     assert recorder.journal[-1] == RunCancelled("now")
 
 
-def test_a_forced_cancel_gives_up_what_the_body_waits_for() -> None:  # SPEC X8
-    """Nobody is asked any more for what the run does not want."""
-
-    async def body(machine: Machine) -> bytes:
-        await gate(machine, "go")
-        return b"1"
-
-    recorder = Recorder(body)
-    assert isinstance(recorder.journal[-1], WaitStarted)
-    recorder.feed(CancelRequested(START_US, "m1", "now", force=True))
-    assert recorder.journal[-2:] == [WaitCancelled("go"), RunCancelled("now")]
-    recorder.machine.evict()
-
-
 def test_randomness_and_ids_come_from_the_seed() -> None:
     """Two machines of one run draw the same numbers and ids."""
 
@@ -271,57 +253,6 @@ def test_an_outcome_the_body_does_not_wait_for_is_a_difference() -> None:  # SPE
     machine.begin()
     with pytest.raises(NonDeterminism, match=r"outcome of step 'ship'.*waits for charge"):
         machine.feed(succeeded("ship"))
-
-
-def test_a_timer_the_body_has_not_is_a_difference() -> None:  # SPEC S11
-    """A journal in which a timer fired that this code does not set is not this code's."""
-    machine = make_machine(charge_then_ship)
-    machine.begin()
-    with pytest.raises(NonDeterminism, match=r"timer 7.*no timer of that number"):
-        machine.feed(TimerFired(START_US, 7, START_US))
-
-
-def test_a_process_without_memory_is_no_failure_of_the_run() -> None:  # SPEC P6
-    """It gets out: whoever takes the run over may have more. Nothing of the run's end is decided."""
-
-    async def body(machine: Machine) -> bytes:
-        await step(machine, "big")
-        raise MemoryError
-
-    machine = make_machine(body)
-    machine.begin()
-    with pytest.raises(MemoryError):
-        machine.feed(succeeded("big"))
-    assert machine.outcome is None
-    machine.evict()
-
-
-def test_a_cancelled_body_that_would_go_on_as_a_next_round_is_cancelled() -> None:  # SPEC X8
-    """No next round begins of a run that was told to stop."""
-
-    async def body(machine: Machine) -> bytes:
-        try:
-            await step(machine, "long")
-        finally:
-            raise GoesOn(b"1", "v1")
-
-    recorder = Recorder(body).feed(CancelRequested(START_US, "c1", "enough"))
-    assert recorder.journal[-1] == RunCancelled("enough")
-    assert recorder.machine.goes_on is None
-    recorder.machine.evict()
-
-
-def test_a_failure_beside_the_next_round_is_a_failure() -> None:
-    """Where one task of a group says that the run goes on and another fails, it has failed."""
-
-    async def body(machine: Machine) -> bytes:
-        raise BaseExceptionGroup("both", [GoesOn(b"1", "v1"), ValueError("no")])
-
-    machine = make_machine(body)
-    (outcome,) = machine.begin()
-    assert isinstance(outcome, RunFailed)
-    assert machine.goes_on is None
-    machine.evict()
 
 
 def test_patched_is_yes_for_new_runs_and_no_for_old_ones() -> None:

@@ -21,6 +21,7 @@ from outlast.core.events import (
     StepFailed,
     StepReused,
     StepStarted,
+    TimerFired,
 )
 from outlast.core.machine import Machine
 from outlast.core.reopening import Reopening, find_cut, splice
@@ -234,3 +235,11 @@ def test_an_outcome_recorded_while_set_aside_may_be_of_a_step_the_body_gives_up(
     again, _ = replay(gives_up_then_asks, [*journal, *commands, succeeded("unknown")])
     assert isinstance(again.outcome, RunCompleted)
     assert list(machine.pending) == ["unknown"]
+
+
+def test_a_timer_the_body_has_not_is_a_difference() -> None:  # SPEC S11
+    """A journal in which a timer fired that this code does not set is not this code's."""
+    machine = make_machine(sequence)
+    machine.begin()
+    with pytest.raises(NonDeterminism, match=r"timer 7.*no timer of that number"):
+        machine.feed(TimerFired(START_US, 7, START_US))
