@@ -8,13 +8,14 @@ from typing import Any
 
 import pytest
 
-from outlast import Context, Module, Outlast, RunFailed, current_step
+from outlast import Context, Module, Outlast, RunCancelled, RunFailed, current_step
 from outlast.core.events import RunResumed, decode_events
 from outlast.core.verifying.shape import check_shape
 from outlast.engine import loading
 from outlast.errors import StoreUnavailable
 from outlast.run.handle import Run
 from outlast.stores.memory import MemoryStore
+from outlast.stores.store import RunRow, WorkerRow
 
 flows, later = Module("deploy"), Module("later")
 
@@ -87,6 +88,18 @@ async def gives_up_what_it_holds(ctx: Context) -> None:
     raise ValueError("enough")
 
 
+@flows.workflow
+async def holds_and_calls(ctx: Context) -> None:
+    await hold()
+    await ctx.call("later:endless", {}, returns=str)
+
+
+@later.step
+async def endless() -> str:
+    await asyncio.Event().wait()
+    return "never"
+
+
 @later.step
 async def newer(tag: str) -> str:
     return f"{tag}!"
@@ -110,6 +123,17 @@ async def until(run: Run[Any], waits_on: str) -> None:
     async with asyncio.timeout(10):
         while waits_on not in (await run.status()).waiting_on:
             await asyncio.sleep(0.01)
+
+
+async def store_row(app: Outlast, run: Run[Any]) -> RunRow:
+    row = await app._store.find_uid(run.uid)
+    assert row is not None
+    return row
+
+
+async def kinds(app: Outlast, run: Run[Any]) -> list[str]:
+    entries = await app._store.read_journal(run.uid)
+    return [type(event).__name__ for entry in entries for event in decode_events(entry.events)]
 
 
 # SPEC S13
@@ -156,6 +180,40 @@ async def test_what_succeeded_while_set_aside_is_undone_although_the_body_had_gi
     async with newest.worker():
         run = await newest.get_run(run.id)
         with pytest.raises(RunFailed, match="enough"):
+            await run.result(timeout=10)
+        assert (await run.status()).status == "compensated"
+    assert undone == ["held"]
+
+
+# SPEC X8, L5
+async def test_a_step_that_is_given_up_by_a_cancel_heard_elsewhere_is_settled_when_its_worker_is_dead():
+    """Nobody will tell how it ended, and the unwind would wait for that. Found by the simulation, 20261207/36124r."""
+    store = MemoryStore()
+    older, newest = app_with(store, flows), app_with(store, flows, later)
+    holding.set()
+    undone.clear()
+    async with newest.worker() as worker:
+        run = await newest.start(holds_and_calls)
+        async with asyncio.timeout(10):
+            while "later:endless" not in [attempt.key for attempt in await run.history()]:
+                await asyncio.sleep(0.01)
+        assert worker.home is not None
+        worker.home.abandon_all()  # as if its process were gone, and its lease over
+        await asyncio.to_thread(newest._store.renew, worker.id, 0)
+    async with older.worker():
+        peer = WorkerRow("peer", "elsewhere", 1, functions=("later:endless",), deploy="newer")
+        await older._store.register(peer, 60_000_000)
+        run = await older.get_run(run.id)
+        async with asyncio.timeout(10):
+            while not (await older._store.list_workers())[1:]:
+                await asyncio.sleep(0.01)
+            await run.cancel("enough")
+            while (await store_row(older, run)).owner is not None or "CancelRequested" not in await kinds(older, run):
+                await asyncio.sleep(0.01)
+    assert undone == []
+    async with newest.worker(max_hot=0):
+        run = await newest.get_run(run.id)
+        with pytest.raises(RunCancelled, match="enough"):
             await run.result(timeout=10)
         assert (await run.status()).status == "compensated"
     assert undone == ["held"]

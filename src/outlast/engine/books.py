@@ -200,9 +200,13 @@ def judge_open(run: HotRun, machine: Machine, draft: Draft, gone: Container[tupl
     _settle_lost(run, here, gone)
     for key, step in list(run.steps.items()):
         pending = machine.pending.get(key)
-        if key in here or pending is None:  # its outcome has arrived; or the body gives it up in what comes next
+        if key in here:  # its outcome has arrived
             continue
-        if step.kind in ELSEWHERE:
+        is_lost = step.is_begun and (not step.is_elsewhere or (key, step.attempt) in gone)
+        if pending is None:  # the body gives it up in what comes next
+            if is_lost:
+                _settle_as_failed(run, key, step.attempt, LOST)
+        elif step.kind in ELSEWHERE:
             if not step.is_begun:  # its budget began anew, with a retry of this run
                 step.attempt += 1
                 draft.events.append(AttemptStarted(run.now_us(), key, step.attempt))
@@ -211,7 +215,7 @@ def judge_open(run: HotRun, machine: Machine, draft: Draft, gone: Container[tupl
             run.retry_later(key, step.retry_at)
         elif not step.is_begun:
             run.want_place(key)
-        elif not step.queue or (key, step.attempt) in gone:
+        elif is_lost:
             _lose(run, pending, step, draft)
 
 
