@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import threading
 
 import pytest
@@ -109,6 +110,32 @@ async def test_a_retry_hears_how_a_child_ended_that_can_not_be_reopened(app: Out
         await run.retry()
         assert (await fails(run)).status == "failed"
         assert diary == ["charge 1", "refund 1 receipt 1 for charge"]
+
+
+# SPEC R10, X8
+async def test_an_unwind_waits_for_no_child_that_a_retry_asked_for_and_gave_up(app: Outlast, shop: Shop, diary):
+    """It was undone before, and will not tell how it ends a second time. Found by the simulation, 20261207/46596r."""
+
+    @app.workflow(name="child")
+    async def child(ctx: Context) -> None:
+        await shop.charge(1)
+        await shop.boom()
+
+    @app.workflow(name="parent")
+    async def parent(ctx: Context) -> None:
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(1):
+                await child()
+        await shop.charge(2)
+        await shop.boom()
+
+    async with app.worker(max_hot=0):
+        run = await app.start(parent)
+        await fails(run)
+        await asyncio.sleep(1)  # when it is retried, the time for the child is up
+        await run.retry()
+        assert (await fails(run)).status == "compensated"
+        assert diary[-2:] == ["charge 2", "refund 2 receipt 2 for charge"]
 
 
 @pytest.fixture(autouse=True)

@@ -312,4 +312,11 @@ MUTANTS: tuple[Mutant, ...] = (
         "            if False:\n                _settle_as_failed",
         "tests/engine/test_older_deploy.py",
     ),
+    _of(
+        "once: an unwind waits for a child that a retry asked for and gave up, and that tells nothing any more",
+        "engine/messages/ended.py",
+        "    for key in asked + given_up:",
+        "    for key in asked:",
+        "tests/children/test_settling.py",
+    ),
 )

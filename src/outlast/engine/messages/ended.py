@@ -41,19 +41,29 @@ def look_for_ended_children(run: HotRun) -> None:
 
 
 async def _look(run: HotRun) -> None:
-    for key in [key for key, step in run.steps.items() if step.kind == "child" and step.is_begun]:
+    asked = [key for key, step in run.steps.items() if step.kind == "child" and step.is_begun]
+    given_up = [key for key in run.steps.unsettled if key in run.steps.elsewhere and key not in run.steps.queued]
+    for key in asked + given_up:  # an unwind waits for those, too
         row = await _find_last(run, child_uid(run.uid, key))
         if row is None or row.live or row.status in {RunStatus.FAILED, RunStatus.CANCELLED}:
             continue  # it will tell; or it has ended since, and its message is under way
         events = await _read(run, row)
-        step, ends = run.steps.get(key), [event for event in events if type(event) in OUTCOMES]
+        attempt, ends = _attempt_of(run, key), [event for event in events if type(event) in OUTCOMES]
         message = end_message_id(row.uid, len(ends))
-        if run.is_dropped or step is None or not step.is_begun or type(events[-1]) not in OUTCOMES:
+        if run.is_dropped or attempt is None or type(events[-1]) not in OUTCOMES:
             continue
         if not any(isinstance(event, StepSucceeded | StepFailed) and event.key == key for event in run.queue):
             told = tell_end(_started(events), key, cast(RunOutcome, ends[-1]), undoable=_is_undoable(events))
             run.known[message] = None  # should it have ended while it was asked for, its own message says nothing new
-            run.take(settle_end(run, told, f"{message}:{step.attempt}", run.now_us()))
+            run.take(settle_end(run, told, f"{message}:{attempt}", run.now_us()))
+
+
+def _attempt_of(run: HotRun, key: str) -> int | None:
+    """The attempt whose end is yet to come, also when the body has given it up. None: there is none."""
+    step = run.steps.get(key)
+    if step is None:
+        return run.steps.unsettled.get(key)
+    return step.attempt if step.is_begun else None
 
 
 async def _find_last(run: HotRun, uid: str) -> RunRow | None:
