@@ -306,6 +306,8 @@ MUTANTS: tuple[Mutant, ...] = (
         "        if self._leaving is not None and grace_s is None:\n            return\n"
         "        if self._leaving is None:\n",
         "tests/app/test_draining.py",
+    ),
+    _of(
         "once: a step that the body gives up in what comes next is waited for, though its worker is dead",
         "engine/books.py",
         "            if is_lost:\n                _settle_as_failed",
