@@ -25,9 +25,8 @@ TRACE = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
 
 
 def query(**given):
-    options = dict.fromkeys(
-        ["workflow", "status", "waiting_on", "user", "parent", "created_from", "created_until", "attributes", "after"]
-    )
+    names = "workflow status waiting_on user parent worker created_from created_until attributes after"
+    options = dict.fromkeys(names.split())
     return check_query(**{**options, "limit": 50, **given})
 
 
