@@ -71,8 +71,14 @@ async def set_pragma(store: SqliteStore, pragma: str) -> None:
 @contextmanager
 def busy_writer(store: SqliteStore) -> Iterator[None]:
     """Keeps the writer busy meanwhile, so that what is submitted comes in company."""
-    over = threading.Event()
-    store._writer.run_aside(lambda _: over.wait())
+    begun, over = threading.Event(), threading.Event()
+
+    def hold(_: sqlite3.Connection) -> None:
+        begun.set()
+        over.wait()
+
+    store._writer.run_aside(hold)
+    assert begun.wait(30)  # else what comes now might be written before
     try:
         yield
     finally:
@@ -161,6 +167,7 @@ async def test_a_renewal_goes_before_all_that_waits(path: Path):
     await asyncio.gather(*waiting)
     written_at = sorted({sent.sent_at for sent in await inbox_of(store, "r")})
     assert len(written_at) > 1
+    assert renewed is not None
     assert renewed.now == written_at[0]
     await store.close()
 
