@@ -306,6 +306,14 @@ def test_workers_that_died_are_wrong_only_if_nobody_takes_over() -> None:
     assert [found.level for found in judge_workers([old], NOW)] == [Level.NOTE, Level.WRONG]
 
 
+def test_workers_that_drain_are_told_and_when_no_other_is_left() -> None:
+    """They are alive, and work nothing new: where all of them drain, nobody would."""
+    leaving = make_worker(id="w2", drain_asked_at=NOW - SECOND)
+    (found,) = judge_workers([make_worker(), leaving], NOW)
+    assert found.text.startswith("2 alive, 1 of them drain: ")
+    assert [found.level for found in judge_workers([leaving], NOW)] == [Level.OK, Level.NOTE]
+
+
 @pytest.mark.process
 def test_doctor_works_while_workers_do(shop: Path) -> None:
     """It looks on: a worker in another process is listed as alive, and by its process."""

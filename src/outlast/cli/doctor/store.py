@@ -91,7 +91,11 @@ def judge_workers(workers: Iterable[WorkerRow], now_us: int) -> Iterator[Finding
     alive = [row for row in rows if _is_alive(row, now_us)]
     if alive:
         names = "; ".join(f"{row.host} {row.pid}, {', '.join(row.queues)}" for row in alive[:10])
-        yield ok("workers", f"{len(alive)} alive: {names}")
+        draining = sum(row.drain_asked_at is not None for row in alive)
+        yield ok("workers", f"{len(alive)} alive{f', {draining} of them drain' if draining else ''}: {names}")
+        if draining == len(alive):
+            todo = "Start another where runs wait: outlast worker MODULE."
+            yield note("workers", "all that are alive drain: they claim no more", todo)
     else:
         yield note("workers", "none is alive")
     lost = [row for row in rows if not _is_alive(row, now_us) and now_us - row.expires_at > OVERDUE_US]
