@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import subprocess
 import time
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -18,17 +17,6 @@ pytestmark = pytest.mark.process
 
 STORE = ("--store", "sqlite:///shop.db")
 PATIENT = ("run", "shop.py:patient", "--id", "P", "--input", '"go"')
-
-
-@pytest.fixture
-def children() -> Iterator[list[subprocess.Popen[str]]]:
-    """Processes that end with the test, whatever becomes of it."""
-    begun: list[subprocess.Popen[str]] = []
-    yield begun
-    for process in begun:
-        if process.poll() is None:
-            process.kill()
-        process.communicate()
 
 
 def read_line(process: subprocess.Popen[str]) -> str:

@@ -11,7 +11,6 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -30,17 +29,6 @@ os.system("echo what a child process prints")
 async def seed(ctx: Context, word: str) -> list[object]:
     return [word, os.environ.get("PYTHONHASHSEED"), sys.flags.hash_randomization, sys.flags.utf8_mode, os.getpid()]
 """
-
-
-@pytest.fixture
-def children() -> Iterator[list[subprocess.Popen[str]]]:
-    """Processes that end with the test, whatever becomes of it."""
-    begun: list[subprocess.Popen[str]] = []
-    yield begun
-    for process in begun:
-        if process.poll() is None:
-            process.kill()
-        process.communicate()
 
 
 def wait_until(path: Path) -> None:

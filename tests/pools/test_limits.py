@@ -12,6 +12,7 @@ from outlast.app import Outlast
 from outlast.authoring.context import Context
 from outlast.authoring.sharing import find_group
 from outlast.errors import InvalidSetting, RunCancelled, RunFailed
+from tests.homes import everywhere
 from tests.pools.world import World
 from tests.tasks.world import eventually
 
@@ -19,6 +20,7 @@ ONE: dict[str, Any] = {"limit": 1}
 THREE: dict[str, Any] = {"limit": 3}
 
 
+@everywhere
 async def test_a_limit_holds_over_all_workers(world: World):
     """Two workers with room for many have three runs in hand, and take another as soon as one has ended."""
     async with world.working(limits=THREE) as (app, _), world.working(limits=THREE):
@@ -33,6 +35,7 @@ async def test_a_limit_holds_over_all_workers(world: World):
         assert world.most["work"] == 3
 
 
+@everywhere
 async def test_what_has_no_limit_is_not_kept_waiting(world: World):
     """A backlog at its limit is nobody else's concern."""
     async with world.working(limits=ONE) as (app, _):
@@ -45,6 +48,7 @@ async def test_what_has_no_limit_is_not_kept_waiting(world: World):
         assert world.most["work"] == 1
 
 
+@everywhere
 async def test_a_queue_limits_its_runs(world: World):
     """Whatever workflow they are of: those that have a limit of their own count as well."""
     gpu = {"limit": 2}
@@ -64,6 +68,7 @@ async def test_a_queue_limits_its_runs(world: World):
         assert world.most["work"] == 1
 
 
+@everywhere
 async def test_a_place_is_taken_as_soon_as_it_is_free(world: World):
     """Twenty runs, one at a time, are no twenty polls: whoever ends one looks for the next."""
     world.open.set()
@@ -76,6 +81,7 @@ async def test_a_place_is_taken_as_soon_as_it_is_free(world: World):
         assert world.most["work"] == 1
 
 
+@everywhere
 async def test_parents_that_wait_for_their_own_kind_give_up_their_places(world: World):
     """With one place, a chain of children of the same workflow comes to its end."""
     async with world.working(limits=ONE) as (app, _), world.working(limits=ONE):
@@ -83,6 +89,7 @@ async def test_parents_that_wait_for_their_own_kind_give_up_their_places(world: 
         assert await run.result(30) == 6
 
 
+@everywhere
 async def test_children_have_places_like_others(world: World):
     """A parent without a limit starts ten of a workflow that has one."""
     async with world.working(limits=THREE) as (app, _):
@@ -93,6 +100,7 @@ async def test_children_have_places_like_others(world: World):
         assert world.most["work"] == 3
 
 
+@everywhere
 async def test_a_run_that_sleeps_has_no_place(world: World):
     """It is parked when others are due, and takes its turn again when it is due itself."""
     async with world.working(limits=ONE) as (app, _):
@@ -105,6 +113,7 @@ async def test_a_run_that_sleeps_has_no_place(world: World):
         assert await sleeper.cancel()
 
 
+@everywhere
 async def test_short_naps_keep_no_place(world: World):
     """Two that sleep for a moment, again and again, would stay hot for ever: with one place they take turns."""
     world.open.set()
@@ -113,6 +122,7 @@ async def test_short_naps_keep_no_place(world: World):
         assert [await one.result(30), await two.result(30)] == ["one", "two"]
 
 
+@everywhere
 async def test_a_run_that_waits_for_somebody_has_no_place(world: World):
     """Ten wait for a signal with one place among them, and each that hears takes its turn."""
     world.open.set()
@@ -130,6 +140,7 @@ async def _is_waiting(run: Any) -> bool:
     return bool((await run.status()).waiting_on)
 
 
+@everywhere
 async def test_a_cancel_waits_for_no_place(world: World):
     """Runs that wait for theirs end at once when they are cancelled; so does one that sleeps, with its clean-up."""
     async with world.working(limits=ONE) as (app, _):
@@ -150,6 +161,7 @@ async def test_a_cancel_waits_for_no_place(world: World):
         assert await holder.result(20) == "holder"
 
 
+@everywhere
 async def test_a_next_round_takes_its_turn(world: World):
     """A run that goes on as new gives its place back, and is not lost."""
     world.open.set()
@@ -160,6 +172,7 @@ async def test_a_next_round_takes_its_turn(world: World):
         assert world.most["rounds"] == 1
 
 
+@everywhere
 async def test_a_failed_run_is_retried_in_its_turn(world: World):
     """A retry waits for a place as any other."""
     app = Outlast(world.url)
@@ -187,6 +200,7 @@ async def test_a_failed_run_is_retried_in_its_turn(world: World):
 # --- settings that change ---------------------------------------------------------------------------------------------
 
 
+@everywhere
 async def test_a_limit_holds_for_runs_that_were_there_before(world: World):
     """Started when their workflow had none, they are put into its pool when they are due."""
     old = world.app()
@@ -202,6 +216,7 @@ async def test_a_limit_holds_for_runs_that_were_there_before(world: World):
         assert world.most["work"] == 3
 
 
+@everywhere
 async def test_a_cancel_of_such_a_run_is_heard_at_once(world: World):
     """It is not put into the pool to wait with its cancel unread."""
     old = world.app()
@@ -216,6 +231,7 @@ async def test_a_cancel_of_such_a_run_is_heard_at_once(world: World):
         assert await (await app.get_run(first.id)).result(20) == "first"
 
 
+@everywhere
 async def test_a_limit_that_is_no_more_keeps_nothing(world: World):
     """Runs that were started under it are found by workers whose code has none."""
     before = world.app(limit=1, queue={"limit": 1})
@@ -229,6 +245,7 @@ async def test_a_limit_that_is_no_more_keeps_nothing(world: World):
             await (await app.get_run(run.id)).result(20)
 
 
+@everywhere
 async def test_work_until_idle_works_what_is_shared_out(world: World):
     """One after the other, and what sleeps is left with its time."""
     world.open.set()
@@ -261,6 +278,7 @@ def test_a_bad_limit_is_told_where_it_is_declared(limits: dict[str, Any]):
     assert repr(next(iter(limits.values()))) in str(caught.value)
 
 
+@everywhere
 async def test_a_listing_tells_of_limits(world: World):
     """What is said of a workflow stands in its description."""
     app = world.app(limit=3, fair_by="user")
@@ -274,6 +292,7 @@ async def test_a_listing_tells_of_limits(world: World):
 
 
 @pytest.mark.parametrize("fair_by", ["user", "attributes.tenant"])
+@everywhere
 async def test_who_starts_much_keeps_nobody_waiting(world: World, fair_by: str):
     """Eight runs of one wait already when another comes with two: those have their turns among them."""
     limits = {"limit": 1, "fair_by": fair_by}
@@ -289,6 +308,7 @@ async def test_who_starts_much_keeps_nobody_waiting(world: World, fair_by: str):
     assert [name[0] for name in world.order][:4] in (["a", "b", "a", "b"], ["b", "a", "b", "a"])
 
 
+@everywhere
 async def test_any_attribute_makes_a_group(world: World):
     """Also a number, one that is missing, and a long one."""
     limits = {"limit": 1, "fair_by": "attributes.tenant"}
@@ -306,6 +326,7 @@ def test_a_group_is_what_every_store_can_keep():
     assert told == "=a\ufffdb"
 
 
+@everywhere
 async def test_a_queue_is_fair_to_runs(world: World):
     """The same as a queue says it."""
     gpu = {"limit": 1, "fair_by": "user"}
@@ -320,6 +341,7 @@ async def test_a_queue_is_fair_to_runs(world: World):
     assert world.order.index("b0") <= 1
 
 
+@everywhere
 async def test_neither_pools_nor_others_have_only_what_is_left(world: World):
     """A worker with room for two runs and backlogs of both kinds works on both."""
     app = world.app(limit=5)
