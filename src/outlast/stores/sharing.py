@@ -5,9 +5,11 @@ What always holds: a limit counts what is held when it is asked, whoever holds i
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import msgspec
 
-__all__ = ["POOLED", "SERVED_FOR_US", "RunSharing", "Sharing"]
+__all__ = ["POOLED", "SERVED_FOR_US", "RunSharing", "Sharing", "part_lanes"]
 
 POOLED = 10
 """SQL stores add this to the priority of a run of a pool, and so keep it from all that looks for other runs."""
@@ -39,3 +41,15 @@ class RunSharing(msgspec.Struct, frozen=True):
     """Runs of the pool that may be owned at once, in all queues, by all workers together. None: any number."""
     queue_most: int | None = None
     """Runs of the queue that may be, of all its pools."""
+
+
+def part_lanes(found: Iterable[tuple[str, str, int]], now: int) -> tuple[tuple[tuple[str, str], ...], int | None]:
+    """Of queues, pools and when their first run is due: those in which one is, and when one will be in others."""
+    due: list[tuple[str, str]] = []
+    later: list[int] = []
+    for queue, pool, at in found:
+        if at <= now:
+            due.append((queue, pool))
+        else:
+            later.append(at)
+    return tuple(due), min(later, default=None)

@@ -1,6 +1,7 @@
 """SQL as it lies in files: statements by name, and migrations by number. Layer: stores.
 
-A file of statements is a row of them, each headed by `-- name: insert_messages` and a comment that says what it is for.
+A file of statements is a row of them, each headed by `-- name: insert_messages` and a comment that says what it is for;
+`$(runs.look)` in one stands for the text of another.
 A migration is a file `<number>_<name>.sql`. What always holds: a migration that was applied is never edited, save for
 its comments; its checksum says so.
 """
@@ -20,13 +21,22 @@ from outlast.errors import SchemaTooNew, StoreCorrupt
 __all__ = ["Migration", "find_pending", "list_migrations", "read_statements"]
 
 _NAME = re.compile(r"^-- name: (\w+)$", re.MULTILINE)
+_PART = re.compile(r"\$\((\w+)\.(\w+)\)")
 
 
 def read_statements(package: str, name: str) -> dict[str, tuple[str, str]]:
     """All statements of a package's `sql/<name>.sql`, by name: what each is for, and its text without comments."""
     text = resources.files(package).joinpath("sql", f"{name}.sql").read_text(encoding="utf-8")
     _, *parts = _NAME.split(text)
-    return {head: _parse(head, body) for head, body in zip(parts[::2], parts[1::2], strict=True)}
+    found = {head: _parse(head, body) for head, body in zip(parts[::2], parts[1::2], strict=True)}
+    return {
+        head: (purpose, _PART.sub(lambda part: _read(package, *part.groups()), sql))
+        for head, (purpose, sql) in found.items()
+    }
+
+
+def _read(package: str, name: str, head: str) -> str:
+    return read_statements(package, name)[head][1]
 
 
 def _parse(name: str, body: str) -> tuple[str, str]:

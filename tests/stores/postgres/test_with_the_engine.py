@@ -109,8 +109,12 @@ async def test_the_sql_of_the_docs_works(url: str, store: PostgresStore, admin: 
 
 # SPEC Q5
 @pytest.mark.slow
-async def test_an_idle_worker_asks_little(url: str, store: PostgresStore, monkeypatch: pytest.MonkeyPatch):
-    """At most two statements a second, everything counted: looks, renewals, sweeps, probes of the listener."""
+@pytest.mark.parametrize("limit", [None, 2])
+async def test_an_idle_worker_asks_little(
+    url: str, store: PostgresStore, monkeypatch: pytest.MonkeyPatch, limit: int | None
+):
+    """At most two statements a second, everything counted: looks, renewals, sweeps, probes of the listener; also where
+    runs are shared out."""
     asked: list[str] = []
     ask = Link._ask
 
@@ -120,7 +124,12 @@ async def test_an_idle_worker_asks_little(url: str, store: PostgresStore, monkey
 
     monkeypatch.setattr(Link, "_ask", count)
     seconds = 6
-    async with make_app(url).worker():
+    app = make_app(url)
+
+    @app.workflow(name="limited", limit=limit)
+    async def limited(_: Context) -> None: ...
+
+    async with app.worker():
         await asyncio.sleep(1.5)  # it has begun: first looks and sweeps are done
         asked.clear()
         await asyncio.sleep(seconds)

@@ -5,6 +5,8 @@ from __future__ import annotations
 import collections
 from typing import TYPE_CHECKING
 
+from outlast.stores.sharing import part_lanes
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
@@ -42,14 +44,12 @@ def take_pooled(tables: Tables, claiming: Claiming, sharing: RunSharing, now: in
 
 def look_at_lanes(tables: Tables, claiming: Claiming, now: int) -> tuple[tuple[tuple[str, str], ...], int | None]:
     """In which of them a run is due, and when one will be in others."""
-    due, later = [], []
-    for lane in claiming.lanes:
-        at = min((at for at, _ in _list_waiting(tables, claiming, *lane)), default=None)
-        if at is not None and at <= now:
-            due.append(lane)
-        elif at is not None:
-            later.append(at)
-    return tuple(due), min(later, default=None)
+    found = []
+    for queue, pool in claiming.lanes:
+        at = min((at for at, _ in _list_waiting(tables, claiming, queue, pool)), default=None)
+        if at is not None:
+            found.append((queue, pool, at))
+    return part_lanes(found, now)
 
 
 def _list_waiting(tables: Tables, claiming: Claiming, queue: str, pool: str) -> Iterator[tuple[int, Run]]:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from outlast.core.states import RunStatus
 from outlast.errors import Fenced
 from outlast.stores.postgres.statements import columns, load_statements
-from outlast.stores.sharing import SERVED_FOR_US
+from outlast.stores.sharing import SERVED_FOR_US, part_lanes
 from outlast.stores.store import ClaimedRun, Entry, Look, OwnedRun
 
 if TYPE_CHECKING:
@@ -77,15 +77,18 @@ async def list_owned(link: Link, worker_id: str) -> list[OwnedRun]:
 
 async def look(link: Link, claiming: Claiming) -> Look:
     """The store's `look`."""
-    [(now, due_at, mail, tasks, stopped, dead, lapsed)] = await link.fetch(
-        _claims["look"], worker=claiming.worker, queues=claiming.queues, deploy=claiming.deploy
-    )
-    lanes, lanes_at = await _look_at_lanes(link, claiming) if claiming.lanes else ((), None)
+    values = {"worker": claiming.worker, "queues": claiming.queues, "deploy": claiming.deploy}
+    if claiming.lanes:
+        [row] = await link.fetch(_pools["look"], **values, **columns("queue pool", claiming.lanes))
+    else:
+        [row] = await link.fetch(_claims["look"], **values)
+    now, due_at, mail, tasks, stopped, dead, lapsed, *lanes = row
+    due_lanes, lanes_at = part_lanes(zip(*lanes, strict=True), now)
     return Look(
         now=now,
         due=due_at is not None and due_at <= now,
         next_at=min((at for at in (due_at, lanes_at) if at is not None), default=None),
-        lanes=lanes,
+        lanes=due_lanes,
         mail=tuple(mail),
         tasks=tasks,
         stopped=stopped,
@@ -151,13 +154,6 @@ async def _claim_pooled(link: Link, claiming: Claiming, sharing: RunSharing) -> 
             await link.run(_pools["serve"], pool=sharing.pool, share=sorted(served))
             await link.run(_pools["forget"], pool=sharing.pool, kept=SERVED_FOR_US)
     return rows
-
-
-async def _look_at_lanes(link: Link, claiming: Claiming) -> tuple[tuple[tuple[str, str], ...], int | None]:
-    """In which queues and pools a run is due, and when one will be in others."""
-    found = await link.fetch(_pools["look"], deploy=claiming.deploy, **columns("queue pool", claiming.lanes))
-    due = tuple((queue, pool) for queue, pool, at, now in found if at <= now)
-    return due, min((at for _, _, at, now in found if at > now), default=None)
 
 
 async def pool_run(link: Link, worker_id: str, claimed: ClaimedRun, pool: str, group: str) -> bool:

@@ -8,8 +8,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import msgspec
-
 from outlast.stores.sharing import SERVED_FOR_US
 from outlast.stores.sqlite.statements import load_statements
 
@@ -19,7 +17,7 @@ if TYPE_CHECKING:
     from outlast.stores.sqlite.transaction import Transaction
     from outlast.stores.store import ClaimedRun, Claiming, RunSharing
 
-__all__ = ["leave_pools", "list_pooled", "list_pools", "look_at_lanes", "pool_run"]
+__all__ = ["leave_pools", "list_pooled", "list_pools", "pool_run"]
 
 _sql = load_statements("pools")
 
@@ -43,14 +41,6 @@ def list_pooled(tx: Transaction, claiming: Claiming, sharing: RunSharing) -> dic
         tx.run_rows(_sql["serve"], sorted(served))
         tx.run(_sql["forget"], (sharing.pool, tx.now - SERVED_FOR_US))
     return {no: status for no, status, _ in due}
-
-
-def look_at_lanes(tx: Transaction, claiming: Claiming) -> tuple[tuple[tuple[str, str], ...], int | None]:
-    """In which queues and pools a run is due, and when one will be in others."""
-    wanted = {"lanes": msgspec.json.encode(claiming.lanes).decode(), "deploy": f"\n{claiming.deploy}\n"}
-    found = [(queue, pool, at) for queue, pool, at in tx.fetch(_sql["look"], wanted) if at is not None]
-    due = tuple((queue, pool) for queue, pool, at in found if at <= tx.now)
-    return due, min((at for _, _, at in found if at > tx.now), default=None)
 
 
 def pool_run(tx: Transaction, worker_id: str, claimed: ClaimedRun, pool: str, group: str) -> bool:

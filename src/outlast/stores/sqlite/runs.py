@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from outlast.core.states import RunStatus
+from outlast.stores.sharing import part_lanes
 from outlast.stores.sqlite.effects import delimit
-from outlast.stores.sqlite.pools import list_pooled, look_at_lanes
+from outlast.stores.sqlite.pools import list_pooled
 from outlast.stores.sqlite.statements import load_statements
 from outlast.stores.sqlite.workers import require_lease
 from outlast.stores.store import ClaimedRun, Entry, Look, OwnedRun
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
 __all__ = ["adopt", "claim", "delete_run", "list_owned", "look", "prune", "read_journal", "redue", "refit", "sweep"]
 
 _journal = load_statements("journal")
+_pools = load_statements("pools")
 _sql = load_statements("runs")
 _deletion = load_statements("deletion")
 
@@ -79,13 +81,18 @@ def look(tx: Transaction, claiming: Claiming) -> Look:
         "worker": claiming.worker,
         "now": tx.now,
     }
-    lanes, lanes_at = look_at_lanes(tx, claiming) if claiming.lanes else ((), None)
-    ((due_at, mail, tasks, stopped, dead, lapsed),) = tx.fetch(_sql["look"], wanted)
+    if claiming.lanes:
+        wanted["lanes"] = msgspec.json.encode(claiming.lanes).decode()
+        (row,) = tx.fetch(_pools["look"], wanted)
+    else:
+        (row,) = tx.fetch(_sql["look"], wanted)
+    due_at, mail, tasks, stopped, dead, lapsed, *lanes = row
+    due_lanes, lanes_at = part_lanes(msgspec.json.decode(lanes[0]) if lanes else (), tx.now)
     return Look(
         now=tx.now,
         due=due_at is not None and due_at <= tx.now,
         next_at=min((at for at in (due_at, lanes_at) if at is not None), default=None),
-        lanes=lanes,
+        lanes=due_lanes,
         mail=tuple(mail.split("\n")) if mail else (),
         tasks=bool(tasks),
         stopped=bool(stopped),

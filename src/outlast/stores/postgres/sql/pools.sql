@@ -147,15 +147,23 @@ with recursive queues (name) as (
 select queue, pool from lanes where pool is not null order by queue collate "C", pool collate "C";
 
 -- name: look
--- When the first run of each of these queues and pools is due: a seek for each level.
-select q.queue, q.pool, min(d.wake_at), clock.now
-from (select outlast.now_us() as now) clock
-cross join unnest(:queue::text[], :pool::text[]) with ordinality as q (queue, pool, place)
-cross join generate_series(10, 19) as l (priority)
-cross join lateral (
-  select r.wake_at from outlast.runs r
-  where r.wake_at > -1 and r.pool is not null
-    and r.queue = q.queue and r.pool = q.pool and r.priority = l.priority and not :deploy::text = any (r.unfit)
-  order by r.wake_at limit 1
-) d
-group by q.place, q.queue, q.pool, clock.now order by q.place;
+-- `look`, with when the first run of each of these queues and pools is due: a seek for each level.
+select one.*, lanes.queues, lanes.pools, lanes.due_at
+from ($(claims.look)) one
+cross join (
+  select
+    coalesce(array_agg(lane.queue), '{}') as queues, coalesce(array_agg(lane.pool), '{}') as pools,
+    coalesce(array_agg(lane.due_at), '{}') as due_at
+  from (
+    select q.queue, q.pool, min(d.wake_at) as due_at
+    from unnest(:queue::text[], :pool::text[]) with ordinality as q (queue, pool, place)
+    cross join generate_series(10, 19) as l (priority)
+    cross join lateral (
+      select r.wake_at from outlast.runs r
+      where r.wake_at > -1 and r.pool is not null
+        and r.queue = q.queue and r.pool = q.pool and r.priority = l.priority and not :deploy::text = any (r.unfit)
+      order by r.wake_at limit 1
+    ) d
+    group by q.place, q.queue, q.pool order by q.place
+  ) lane
+) lanes;

@@ -123,14 +123,19 @@ lanes (queue, pool) as (
 select queue, pool from lanes where pool is not null order by queue, pool;
 
 -- name: look
--- When the first run of each of these queues and pools is due: a seek for each level.
-with levels (priority) as (values (10), (11), (12), (13), (14), (15), (16), (17), (18), (19))
-select json_extract(q.value, '$[0]'), json_extract(q.value, '$[1]'), min((
-  select d.wake_at from runs d indexed by runs_pooled_due
-  where d.wake_at is not null and d.pool is not null
-    and d.queue = json_extract(q.value, '$[0]') and d.pool = json_extract(q.value, '$[1]') and d.priority = l.priority
-    and not instr(d.unfit, :deploy)
-  order by d.wake_at limit 1
-))
-from json_each(:lanes) q cross join levels l
-group by q.key;
+-- `look`, with when the first run of each of these queues and pools is due: a seek for each level.
+select one.*, (
+  with levels (priority) as (values (10), (11), (12), (13), (14), (15), (16), (17), (18), (19))
+  select json_group_array(json_array(lane.queue, lane.pool, lane.due_at)) from (
+    select json_extract(q.value, '$[0]') as queue, json_extract(q.value, '$[1]') as pool, min((
+      select d.wake_at from runs d indexed by runs_pooled_due
+      where d.wake_at is not null and d.pool is not null
+        and d.queue = json_extract(q.value, '$[0]') and d.pool = json_extract(q.value, '$[1]')
+        and d.priority = l.priority and not instr(d.unfit, :deploy)
+      order by d.wake_at limit 1
+    )) as due_at
+    from json_each(:lanes) q cross join levels l
+    group by q.key
+  ) lane where lane.due_at is not null
+)
+from ($(runs.look)) one;
