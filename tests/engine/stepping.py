@@ -121,18 +121,24 @@ class Stepping:
         self._runs.append(ListeningRun(self.home, body, f"uid-{len(self._runs) + 1}"))
         return self._runs[-1]
 
-    def begin(self, run: Any, key: str, attempt: int = 1) -> asyncio.Task[None]:
-        """As `Draft.act` does, with a place reserved."""
+    def start(self, run: Any, key: str, attempt: int = 1) -> None:
+        """As `Draft.act` does, with a place reserved; it has not begun yet."""
         assert self.stepper.reserve()
         run.steps.start(key, 1).attempt = attempt
         run.running.add(key)
         self.stepper.run(run, run.pending[key], attempt)
+
+    def begin(self, run: Any, key: str, attempt: int = 1) -> asyncio.Task[None]:
+        """Start one that waits for something; gives its task."""
+        self.start(run, key, attempt)
         return self.stepper.tasks()[-1]
 
     async def carry_out(self, run: Any, key: str, attempt: int = 1) -> StepSucceeded | StepFailed:
         """To its end; gives the one outcome."""
         before = len(run.outcomes)
-        await asyncio.wait([self.begin(run, key, attempt)])
+        self.start(run, key, attempt)
+        if tasks := self.stepper.tasks():
+            await asyncio.wait(tasks[-1:])
         (outcome,) = run.outcomes[before:]
         return outcome
 

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import contextvars
-from collections.abc import Awaitable, Callable
+import gc
+import types
+from collections.abc import Awaitable, Callable, Generator
 
 import pytest
 
@@ -48,14 +51,16 @@ async def no_wait() -> None:
 
 
 async def test_what_does_not_wait_shares_a_task() -> None:
-    """One task for all three, and none is left behind."""
+    """One task for all three, and none is left behind when no more are to come."""
     track = Track()
     for name in "abc":
         track.run(name, no_wait)
     await track.until_ended(3)
     assert track.ended == ["a", "b", "c"]
-    assert len(set(track.tasks.values())) == 1
-    assert track.lanes.open is None
+    (lane,) = set(track.tasks.values())
+    track.lanes.close()
+    await asyncio.wait([lane])
+    assert lane.cancelled()
 
 
 async def test_what_waits_holds_nobody_up() -> None:
@@ -170,12 +175,10 @@ async def test_what_gets_out_of_one_stops_no_other() -> None:
 
     track.run("a", fail)
     track.run("b", no_wait)
-    lane = track.lanes.open
-    assert lane is not None
-    with pytest.raises(ValueError, match="of the first"):
-        await lane
-    await track.until_ended(1)
+    track.lanes.begin()
     assert track.ended == ["b"]
+    with pytest.raises(ValueError, match="of the first"):
+        await track.tasks["a"]
 
 
 async def test_what_is_begun_by_another_follows_in_the_same_lane() -> None:
@@ -190,14 +193,151 @@ async def test_what_is_begun_by_another_follows_in_the_same_lane() -> None:
     assert track.tasks["a"] is track.tasks["b"]
 
 
-async def test_a_lane_that_was_cancelled_before_it_began_is_followed_by_another() -> None:
-    """By code that cancels every task it finds. What stood in it is carried out with what comes next."""
+async def test_all_begin_where_they_are_told_to() -> None:
+    """No turn of the event loop lies between, and whose task it was is current again."""
+    track, here = Track(), asyncio.current_task()
+
+    async def wait() -> None:
+        await asyncio.sleep(0)
+
+    for name, item in {"a": no_wait, "b": wait, "c": no_wait, "d": wait}.items():
+        track.run(name, item)
+    track.lanes.begin()
+    assert track.ended == ["a", "c"]
+    assert asyncio.current_task() is here
+    assert here not in track.tasks.values()
+    await track.until_ended(4)
+
+
+async def test_a_lane_that_was_cancelled_while_it_was_nobodys_is_followed_by_another() -> None:
+    """By code that cancels every task it finds."""
     track = Track()
     track.run("a", no_wait)
-    lane = track.lanes.open
-    assert lane is not None
-    lane.cancel()
-    await asyncio.wait([lane])
+    track.lanes.begin()
+    track.tasks["a"].cancel()
     track.run("b", no_wait)
+    track.lanes.begin()
+    await asyncio.wait([track.tasks["a"]])
+    track.run("c", no_wait)
+    track.lanes.begin()
+    assert track.ended == ["a", "b", "c"]
+    assert track.cancelled == []
+    assert track.tasks["b"] is track.tasks["c"]
+
+
+@pytest.mark.parametrize("turns", [0, 1, 2])
+async def test_a_cancel_that_comes_at_once_is_heard(turns: int) -> None:
+    """Before the task knows what it waits for, and after: what it waits for is cancelled, as asyncio does."""
+    track = Track()
+    inner: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+
+    async def wait() -> None:
+        await inner
+
+    track.run("a", wait)
+    track.lanes.begin()
+    for _ in range(turns):
+        await asyncio.sleep(0)
+    track.tasks["a"].cancel("enough")
+    await track.until_ended(1)
+    assert track.cancelled == ["a"]
+    assert inner.cancelled()
+
+
+async def test_who_cancels_his_own_task_hears_it_at_his_next_wait() -> None:
+    """Whether that is a future, or only a turn of the loop; and may go on behind it."""
+    track = Track()
+
+    def cancel_myself(waiting: Callable[[], Awaitable[None]]) -> Item:
+        async def item() -> None:
+            task = asyncio.current_task()
+            assert task is not None
+            task.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await waiting()
+                track.ended.append("not heard")
+            task.uncancel()
+            await asyncio.sleep(0)
+
+        return item
+
+    async def give_way() -> None:
+        await asyncio.sleep(0)
+
+    async def wait() -> None:
+        await asyncio.Event().wait()
+
+    track.run("a", cancel_myself(give_way))
+    track.run("b", cancel_myself(wait))
     await track.until_ended(2)
-    assert track.ended == ["a", "b"]
+    assert sorted(track.ended) == ["a", "b"]
+    assert track.cancelled == []
+
+
+async def test_two_may_wait_for_the_same() -> None:
+    """One that has just begun and tasks that began before wait for one future, whoever came first."""
+    track = Track()
+    shared: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+
+    async def wait() -> None:
+        await shared
+
+    track.run("a", wait)
+    track.lanes.begin()
+    other = asyncio.ensure_future(wait())
+    track.run("b", wait)
+    track.lanes.begin()
+    await asyncio.sleep(0.01)
+    shared.set_result(None)
+    await track.until_ended(2)
+    await other
+    assert track.cancelled == []
+
+
+async def test_who_waits_for_what_is_no_future_is_told() -> None:
+    """By his task, as anywhere in asyncio."""
+    track = Track()
+    told: list[str] = []
+
+    @types.coroutine
+    def yield_a_word() -> Generator[str, None, None]:
+        yield "word"
+
+    async def item() -> None:
+        try:
+            await yield_a_word()
+        except RuntimeError as error:
+            told.append(str(error))
+
+    track.run("a", item)
+    track.lanes.begin()
+    await track.until_ended(1)
+    assert "bad yield" in told[0]
+
+
+async def test_what_is_dropped_while_it_waits_is_closed_in_its_context() -> None:
+    """A loop that is gone leaves tasks behind: what they held is cleaned up as itself."""
+    track = Track()
+    seen: list[str] = []
+
+    async def item() -> None:
+        WHO.set("a")
+        try:
+            await asyncio.get_running_loop().create_future()
+        finally:
+            seen.append(WHO.get())
+
+    async def execute(_: object, __: object) -> None:
+        await item()
+
+    lanes: Lanes[object] = Lanes(asyncio.get_running_loop(), execute)
+    lanes.run(None, contextvars.copy_context())
+    lanes.begin()
+    await asyncio.sleep(0)
+    lost = [task for task in asyncio.all_tasks() if task.get_name() == "outlast-lane"]
+    assert len(lost) == 1
+    lost[0]._log_destroy_pending = False  # type: ignore[attr-defined]
+    lost.clear()
+    del track
+    gc.collect()
+    assert seen == ["a"]

@@ -105,10 +105,10 @@ async def test_the_end_of_an_attempt_lets_the_next_in_line_begin(stepping) -> No
     order: list[str] = []
     run.take = lambda _event: order.append("outcome")
     waiting.give_place = lambda key: order.append(f"place for {key}") or True
-    task = stepping.begin(run, "s")
+    stepping.start(run, "s")
     assert stepper.reserve()
     stepper.stand_in_line(waiting, "a")
-    await asyncio.wait([task])
+    stepper.begin()
     assert order == ["place for a", "outcome"]
 
 

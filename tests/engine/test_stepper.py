@@ -162,7 +162,8 @@ async def test_user_code_is_not_entered_without_the_lease(stepping) -> None:
 
     run = stepping.run_of(work)
     stepping.home.is_leased = False
-    await asyncio.wait([stepping.begin(run, "s")])
+    stepping.start(run, "s")
+    stepping.stepper.begin()
     assert (ran, run.told, stepping.home.leases_lost, stepping.free_places()) == ([], [], 1, 3)
 
 

@@ -32,9 +32,9 @@ async def test_an_attempt_that_was_given_up_before_it_began_runs_nothing(steppin
         ran.append(1)
 
     run = stepping.run_of(work)
-    task = stepping.begin(run, "s")
+    stepping.start(run, "s")
     stepping.stepper.cancel(run, "s")
-    await asyncio.wait([task])
+    stepping.stepper.begin()
     assert (ran, stepping.free_places()) == ([], 3)
     assert failures_of(run.outcomes[0]) == ("CancelledError", False)
 

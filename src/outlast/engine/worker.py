@@ -140,6 +140,7 @@ class Worker:
         home.stepper = Stepper(
             home, concurrency=settings.concurrency, threads=self._threads, executors=engine.executors
         )
+        engine.writer.on_told = home.stepper.begin
         home.tasks = TaskTaker(self, home)
         home.pools = Pools(self, home, engine.shares)
         home.stepper.tracing = engine.tracing
@@ -359,11 +360,12 @@ class Worker:
             engine.log.warning("worker %s could not hand back; its lease will lapse: %s", self.id, error)
         engine.writer.worker_id = None
         home.watchdog.stop()
+        home.stepper.close()
         self._threads.close()
 
     async def _show_draining(self, home: HotRuns) -> None:
         """Let others see it, while steps are waited for."""
-        if not home.stepper.tasks():
+        if not home.stepper.executing:
             return
         try:
             await self.engine.store.ask_drain(self.id)
@@ -390,7 +392,8 @@ class Worker:
         while True:
             await home.settle()
             await home.tasks.reports.settle()
-            tasks, left_s = home.stepper.tasks(), deadline - home.loop.time()
-            if not tasks or left_s <= 0:
+            left_s = deadline - home.loop.time()
+            if not home.stepper.executing or left_s <= 0:
                 return
-            await asyncio.wait(tasks, timeout=left_s)
+            if tasks := home.stepper.tasks():  # none: what was about to begin has ended, and is to be written
+                await asyncio.wait(tasks, timeout=left_s)

@@ -74,6 +74,8 @@ class Writer:
         self._is_telling = False
         self.portion = PORTION if store.is_remote else MOST_ENTRIES
         """How many are told before the event loop has a turn."""
+        self.on_told: Callable[[], None] = lambda: None
+        """Called when a portion was told: what began with it goes on at once."""
         self._wake = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
         self._idle = asyncio.Event()
@@ -208,6 +210,7 @@ class Writer:
                     done(answer)
                 except Exception:  # noqa: BLE001 - our bug, which must not cost the other runs their answers
                     _log.exception("outlast failed to carry on a run after its commit")
+            self.on_told()
         finally:
             self._is_telling = bool(untold)
             if untold:

@@ -115,7 +115,7 @@ def test_parameters_are_named_once_and_numbered():
     """A name that is used twice is one parameter; casts are no names."""
     statement = Statement("s", "For a test.", "select :b::text, :a::int[] where x = :b::text")
     assert statement.text == "select $1::text, $2::int[] where x = $1::text"
-    assert statement.arrange({"a": [1], "b": "x"}) == ["x", [1]]
+    assert statement.arrange({"a": [1], "b": "x"}) == ("x", [1])
 
 
 def test_the_schema_is_put_in_its_place():

@@ -173,9 +173,17 @@ class Stepper:
         return self.tasks()
 
     def tasks(self) -> list[asyncio.Task[None]]:
-        """Those in which attempts execute, or are about to. One task may be there for several that have not begun."""
-        tasks = [attempt.task or self._lanes.open for attempt in self._attempts.values()]
-        return [task for task in tasks if task is not None]
+        """Those in which attempts execute; those that were to begin have begun now, and maybe ended."""
+        self.begin()
+        return [attempt.task for attempt in self._attempts.values() if attempt.task is not None]
+
+    def begin(self) -> None:
+        """Let all attempts that were given begin now, up to its first wait; else they do a turn of the loop later."""
+        self._lanes.begin()
+
+    def close(self) -> None:
+        """No more attempts are to be expected."""
+        self._lanes.close()
 
     def describe(self) -> str:
         """Names the step whose task is current, for warnings about a blocked event loop."""

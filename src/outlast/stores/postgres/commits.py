@@ -81,9 +81,9 @@ def is_news(progress: Progress) -> bool:
 async def _land_quickly(link: Link, worker: str | None, batch: Sequence[Progress]) -> bool:
     """Take the batch at its word. False: not all of it has landed; of one statement, maybe a part."""
     try:
+        if worker is not None and len(batch) == 1 and batch[0].effects is None:
+            return await _insert_entry(link, worker, batch[0]) == 1
         if worker is not None and all(progress.effects is None for progress in batch):
-            if len(batch) == 1:
-                return await _insert_entry(link, worker, batch[0]) == 1
             return await _insert_entries(link, worker, batch) == len(batch)
         if worker is not None and all(progress.effects is None or _is_plain_end(progress) for progress in batch):
             return await _end_runs(link, worker, batch) == len(batch)

@@ -7,12 +7,15 @@ every so often, however many want a connection; and one that is lent was set for
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from typing import TYPE_CHECKING
 
 from outlast.errors import StoreError, StoreUnavailable
 from outlast.stores.postgres.link import Link, connect
 
 if TYPE_CHECKING:
+    from collections.abc import AsyncGenerator
+
     from outlast.stores.postgres.settings import Role, Settings
 
 __all__ = ["Pool"]
@@ -36,9 +39,14 @@ class Pool:
         self._retry_at = 0.0
         self._trouble = ""
 
-    def link(self) -> _Lent:
+    @contextlib.asynccontextmanager
+    async def link(self) -> AsyncGenerator[Link, None]:
         """A connection for as long as the context lasts. Entering it raises what `connect` does."""
-        return _Lent(self)
+        link = await self.take()
+        try:
+            yield link
+        finally:
+            self.give_back(link)
 
     async def close(self) -> None:
         """Drop what is lent, and say good-bye to the others. From then on it lends nothing."""
@@ -49,10 +57,11 @@ class Pool:
         await asyncio.gather(*(link.close() for link in idle))
 
     async def take(self) -> Link:
-        """For `link`: a connection that `give_back` gets again."""
+        """A connection that `give_back` gets again: as `link`, whose context would cost a commit as much as the rest of
+        the pool does."""
         await self._places.acquire()
         try:
-            link = await self._take()
+            link = self._take_idle() or await self._connect()
         except BaseException:
             self._places.release()
             raise
@@ -68,15 +77,15 @@ class Pool:
             self._idle.append(link)
         self._places.release()
 
-    async def _take(self) -> Link:
+    def _take_idle(self) -> Link | None:
+        if self._is_closed:
+            raise StoreUnavailable(self.settings.url, "it is not open")
         while self._idle:
             link = self._idle.pop()
             if link.is_usable and link.settings is self.settings:
                 return link
             link.drop()
-        if self._is_closed:
-            raise StoreUnavailable(self.settings.url, "it is not open")
-        return await self._connect()
+        return None
 
     async def _connect(self) -> Link:
         loop = asyncio.get_running_loop()
@@ -94,19 +103,3 @@ class Pool:
             link.drop()
             raise StoreUnavailable(self.settings.url, "it is not open")
         return link
-
-
-class _Lent:
-    """A context: written out, for a generator would cost each commit as much as the rest of the pool."""
-
-    __slots__ = ("_link", "_pool")
-
-    def __init__(self, pool: Pool) -> None:
-        self._pool = pool
-
-    async def __aenter__(self) -> Link:
-        self._link = await self._pool.take()
-        return self._link
-
-    async def __aexit__(self, *_: object) -> None:
-        self._pool.give_back(self._link)

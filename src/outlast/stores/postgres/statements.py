@@ -7,12 +7,13 @@ statement serves every size of group. The files write the schema as `outlast`; a
 from __future__ import annotations
 
 import re
+from operator import itemgetter
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from outlast.stores.sql_files import read_statements
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
 __all__ = ["Row", "Statement", "columns", "in_schema", "load_statements"]
 
@@ -27,7 +28,7 @@ _SCHEMA = re.compile(r"\boutlast\.")
 class Statement:
     """One statement. Its text has `$1`, `$2` … where the file has names."""
 
-    __slots__ = ("name", "parameters", "purpose", "text")
+    __slots__ = ("arrange", "name", "parameters", "purpose", "text")
 
     def __init__(self, name: str, purpose: str, text: str) -> None:
         self.name = name
@@ -35,10 +36,14 @@ class Statement:
         self.parameters: tuple[str, ...] = tuple(dict.fromkeys(_PARAMETER.findall(text)))
         numbers = {parameter: f"${number}" for number, parameter in enumerate(self.parameters, 1)}
         self.text = _PARAMETER.sub(lambda match: numbers[match[1]], text)
-
-    def arrange(self, values: Mapping[str, object]) -> list[object]:
+        self.arrange = _arrange(self.parameters)
         """These values in the order of the parameters."""
-        return [values[parameter] for parameter in self.parameters]
+
+
+def _arrange(parameters: Sequence[str]) -> Callable[[Mapping[str, object]], Sequence[object]]:
+    if len(parameters) > 1:
+        return itemgetter(*parameters)  # a lone step waits for this
+    return lambda values: [values[parameter] for parameter in parameters]
 
 
 def load_statements(name: str) -> dict[str, Statement]:

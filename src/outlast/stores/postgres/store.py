@@ -159,8 +159,11 @@ class PostgresStore:
         while True:
             tries += 1
             try:
-                async with pool.link() as link:
+                link = await pool.take()
+                try:
                     return await work(link)
+                finally:
+                    pool.give_back(link)
             except StoreBusy as error:
                 if not is_undone(error) or tries >= _TRIES:
                     raise
