@@ -8,7 +8,7 @@ from collections.abc import Callable
 import pytest
 
 from outlast import Context, Outlast
-from outlast.engine import worker as worker_module
+from outlast.engine.claims import claimer
 from outlast.stores.memory import MemoryStore
 from outlast.stores.store import Claiming, Look
 
@@ -68,22 +68,22 @@ class WatchedStore(MemoryStore):
 async def test_a_hint_after_a_pause_leads_to_a_look_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """Only of hints that follow each other closely the later ones wait, and they wait together."""
     gap = 0.6
-    monkeypatch.setattr(worker_module, "FLOOR_S", 60.0)
-    monkeypatch.setattr(worker_module, "HINT_GAP_S", gap)
+    monkeypatch.setattr(claimer, "FLOOR_S", 60.0)
+    monkeypatch.setattr(claimer, "HINT_GAP_S", gap)
     app = Outlast("memory://watched")
     store = app._store = WatchedStore("memory://watched")
     async with app.worker() as worker:
         looks = [await store.looks.get()]
         while len(looks) < 2 or looks[-1] - looks[-2] < gap:  # until what beginning led to is over
-            worker.wake()
+            worker.claims.wake()
             looks.append(await store.looks.get())
         for _ in range(5):
-            worker.wake()
+            worker.claims.wake()
             await asyncio.sleep(0)
         looks.append(await store.looks.get())
         assert looks[-1] - looks[-2] >= gap
         assert store.looks.empty()
         await asyncio.sleep(gap)
         hinted = asyncio.get_running_loop().time()
-        worker.wake()
+        worker.claims.wake()
         assert await store.looks.get() - hinted < gap / 2

@@ -29,10 +29,10 @@ from outlast.core.lineage.forking import find_fork, list_forks, list_results
 from outlast.core.reopening import find_cut
 from outlast.core.states import RunStatus
 from outlast.engine.changes import Changes
+from outlast.engine.claims.pools import RunShares
 from outlast.engine.clock import StoreClock, boottime_us
 from outlast.engine.ids import new_mark, new_uid
 from outlast.engine.messages.waits import show_waits
-from outlast.engine.pools import RunShares
 from outlast.engine.starting import Start, Starter, start_traced
 from outlast.engine.tasks.queues import QueueSettings
 from outlast.engine.versions.keeping import VersionKeeper
@@ -268,7 +268,7 @@ class Engine:
         """Put a message into the run's inbox; durable once it returns."""
         sent = await self.store.send(uid, NewMessage(message_id or new_uid(self.clock.now_us()), kind, payload))
         if self.worker is not None:
-            self.worker.wake()
+            self.worker.claims.wake()
         return sent
 
     async def retry(self, row: RunRow) -> None:
@@ -290,7 +290,7 @@ class Engine:
             if outcome.verdict is Verdict.LANDED:
                 self.changes.moved(row.uid, None)
                 if self.worker is not None:
-                    self.worker.wake()
+                    self.worker.claims.wake()
                 return
             row = await self.get_row(row.uid)
         raise RunNotFailed(row.id, row.status)
@@ -343,12 +343,12 @@ async def _work_until_idle(worker: Worker, timeout_s: float | None) -> int | Non
     home, store = worker.home, worker.engine.store
     assert home is not None
     while (deadline is None or boottime_us() < deadline) and not worker.is_draining:
-        look = await store.look(worker.looking())
+        look = await store.look(worker.claims.looking())
         is_idle = not (look.due or look.mail or look.dead or look.lapsed or home.is_moving)
         is_idle = is_idle and not (look.tasks and await home.tasks.claim())
         is_idle = is_idle and not (look.lanes and await home.pools.claim(look.lanes, at_once=True))
         if is_idle and not home.is_moving:
             return min((due for due in (look.next_at, home.next_due_us()) if due is not None), default=None)
-        worker.wake()
+        worker.claims.wake()
         await asyncio.sleep(0.01)
-    return worker.last_look.next_at if worker.last_look else None
+    return worker.claims.last_look.next_at if worker.claims.last_look else None

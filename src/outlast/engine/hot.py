@@ -44,8 +44,8 @@ if TYPE_CHECKING:
 
     from outlast.core.events import RunOutcome, RunStarted
     from outlast.core.machine import Machine
+    from outlast.engine.claims.pools import Lane
     from outlast.engine.hotruns import HotRuns
-    from outlast.engine.pools import Lane
     from outlast.engine.tasks.outcomes import Arrival
     from outlast.engine.writer import Answer
     from outlast.stores.store import NewRun
@@ -383,7 +383,7 @@ class HotRun:
             due = self.next_due_us()
             machine, self.machine = self.machine, None
             self.alarm.due_us = due
-            self.home.note_survivors(machine.evict())
+            self.home.survivors += machine.evict()
 
     def drop(self) -> None:
         """This run is not ours any more: nothing that is still on its way may move it."""

@@ -18,8 +18,8 @@ from typing import TYPE_CHECKING
 from outlast.core.events import RunCancelled, RunCompleted, RunOutcome
 from outlast.core.states import RunStatus
 from outlast.engine import books, mail
+from outlast.engine.claims.pools import lane_of
 from outlast.engine.hot import HotRun
-from outlast.engine.pools import lane_of
 from outlast.engine.sweeper import PARK_AFTER_US
 from outlast.errors import StoreError
 from outlast.stores.store import Progress, Verdict
@@ -30,10 +30,10 @@ if TYPE_CHECKING:
     from outlast.authoring.module import Module
     from outlast.core.events import ErrorRecord
     from outlast.engine.attempts.stepper import Stepper
+    from outlast.engine.claims.pools import Lane, Pools
     from outlast.engine.clock import StoreClock
     from outlast.engine.draft import Draft
     from outlast.engine.loading import Loader
-    from outlast.engine.pools import Lane, Pools
     from outlast.engine.tasks.taking import TaskTaker
     from outlast.engine.watchdog import Watchdog
     from outlast.engine.writer import Answer, Writer
@@ -91,12 +91,14 @@ class HotRuns:
         self.refusals: dict[tuple[str, str], ErrorRecord] = {}
         """Children that cannot start, by parent and step, and why: their ids are other runs'."""
         self.survivors = 0
-        """Coroutines that would not die when their body was evicted."""
+        """Coroutines that outlived the eviction of their body (LOOP §3)."""
         self.holds_lease: Callable[[], bool] = lambda: True
         """Whether this worker still holds its lease: asked just before user code is entered."""
         self.lose_lease: Callable[[], None] = lambda: None
         """The lease ran out: what was on record and did not happen for that must be given up, or nobody does it."""
         self._runs: dict[str, HotRun] = {}
+        self.is_short = False
+        """More is due than there are places for: whoever claims is to be told of the next one."""
         self._at_rest = 0
         """How many of them have nothing to do."""
         self.on_their_way: set[str] = set()
@@ -223,6 +225,8 @@ class HotRuns:
         if not run.is_at_rest:
             run.is_at_rest = True
             self._at_rest += 1
+            if self.is_short:
+                self._on_claimable()
         if self._is_leaving:
             self._hand_back(run)
         elif self.max_hot == 0:
@@ -289,10 +293,6 @@ class HotRuns:
         else:
             reason = f"No live worker knows {name!r}. It goes on when one that does comes."
             run.suspend(draft, "FUNCTION_NOT_FOUND", reason, name)
-
-    def note_survivors(self, count: int) -> None:
-        """So many coroutines of a body outlived its eviction (LOOP §3)."""
-        self.survivors += count
 
     @property
     def is_moving(self) -> bool:

@@ -29,10 +29,10 @@ from outlast.core.lineage.rounds import NEXT_KEY
 from outlast.core.machine import Machine
 from outlast.core.reopening import Reopening
 from outlast.engine import books, mail
+from outlast.engine.claims.pools import lane_of
 from outlast.engine.clock import boottime_us
 from outlast.engine.draft import Draft
 from outlast.engine.messages.children import find_reopening
-from outlast.engine.pools import lane_of
 from outlast.engine.tasks.outcomes import list_gone
 from outlast.engine.versions.serving import CONFLICTS, Server, find_version
 from outlast.errors import Fenced, KeyNotFound, PayloadUnreadable, RunExists, StoreError

@@ -239,7 +239,7 @@ class Starter:
         if isinstance(answer, StoreError):
             raise answer
         if self._engine.worker is not None:
-            self._engine.worker.wake()
+            self._engine.worker.claims.wake()
         return answer
 
     async def _settle_conflict(self, started: RunStarted, start: Start, row: RunRow) -> bool:

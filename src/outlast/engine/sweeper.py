@@ -69,7 +69,7 @@ class Sweeper:
         park_rested(home)
         if tick % CARE_EVERY == 0:
             await self._care()
-        look = worker.last_look
+        look = worker.claims.last_look
         if tick % REAP_EVERY == 0 and (tick == 0 or (look is not None and (look.dead or look.lapsed))):
             await self._reap()
             await self._lapse()
@@ -85,13 +85,13 @@ class Sweeper:
             self._worker.engine.log.log(
                 level, "worker %s is gone: %d of its runs are due again", reaped.worker, reaped.runs
             )
-            self._worker.wake()
+            self._worker.claims.wake()
 
     async def _lapse(self) -> None:
         """Tell runs that queued steps of theirs are lost: with their workers, or their own leases are over."""
         while lost := await self._worker.engine.store.lapse_tasks():
             self._worker.engine.log.warning("%d queued steps are lost: their workers are gone", lost)
-            self._worker.wake()
+            self._worker.claims.wake()
 
     async def _take_back(self, peers: Sequence[WorkerRow]) -> None:
         """When a deploy is gone, what was left to it is anybody's again. Twice: a run may just be on its way there.
@@ -106,7 +106,7 @@ class Sweeper:
         self._deploys = deploys
         if self._take_backs:
             if await worker.engine.store.refit(mine):
-                worker.wake()
+                worker.claims.wake()
             self._take_backs -= 1
 
     async def _care(self) -> None:
@@ -126,7 +126,7 @@ class Sweeper:
         waiting += CONFLICTS
         waiting += [f"{KeyNotFound.code} {needs}" for needs in worker.engine.payloads.readable]
         if waiting and await store.redue(waiting, worker.engine.deploy):
-            worker.wake()
+            worker.claims.wake()
 
 
 def park_rested(home: HotRuns) -> None:

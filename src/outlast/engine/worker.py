@@ -18,30 +18,26 @@ import msgspec
 
 from outlast.engine.attempts.stepper import Stepper
 from outlast.engine.attempts.threads import ThreadPool
+from outlast.engine.claims.claimer import FLOOR_S, Claimer
+from outlast.engine.claims.pools import Pools
 from outlast.engine.clock import boottime_us
 from outlast.engine.heartbeat import Heartbeat
 from outlast.engine.hotruns import HotRuns
 from outlast.engine.ids import new_uid
 from outlast.engine.loading import Loader
-from outlast.engine.pools import Pools
 from outlast.engine.sweeper import Sweeper
 from outlast.engine.tasks.queues import TaskClaim, plan_claims
 from outlast.engine.tasks.taking import TaskTaker
 from outlast.engine.versions.serving import find_release, python_version
 from outlast.engine.watchdog import Watchdog
-from outlast.errors import Fenced, StoreError
-from outlast.stores.store import Claiming, Look, WorkerRow
+from outlast.errors import StoreError
+from outlast.stores.store import WorkerRow
 
 if TYPE_CHECKING:
     from outlast.engine.engine import Engine
 
 __all__ = ["Worker", "WorkerSettings"]
 
-FLOOR_S = 1.0
-"""How often an idle worker looks without a hint (SPEC Q3)."""
-HINT_GAP_S = 0.01
-"""Looks that hints ask for are at least this far apart; the first after a pause is at once."""
-CLAIM_AT_MOST = 500
 CLAIMS = ("outlast-claims", "outlast-task-claims")
 """Names of the tasks that claim."""
 
@@ -72,7 +68,7 @@ class Worker:
         self.home: HotRuns | None = None
         self._heartbeat: Heartbeat | None = None
         self._threads = ThreadPool(settings.threads)
-        self._wake = asyncio.Event()
+        self.claims = Claimer(self)
         self._tasks: list[asyncio.Task[None]] = []
         self._unsubscribe: Callable[[], None] = lambda: None
         self._is_draining = False
@@ -81,9 +77,6 @@ class Worker:
         self.on_asked: Callable[[], object] = lambda: None
         """Called once it was asked from outside to drain, and has begun to."""
         self._fenced = asyncio.Event()
-        self._claims = 0
-        self._pools_first = False
-        self.last_look: Look | None = None
 
     async def __aenter__(self) -> Self:
         await self.engine.open()
@@ -133,7 +126,7 @@ class Worker:
         home = self.home = HotRuns(
             engine.store, engine.registry, engine.writer, engine.clock,
             max_hot=settings.max_hot, dev=engine.dev, log=engine.log,
-            on_moved=engine.moved, watched=engine.changes.watched, on_claimable=self.wake,
+            on_moved=engine.moved, watched=engine.changes.watched, on_claimable=self.claims.wake,
             observers=engine.observers, payloads=engine.payloads,
         )  # fmt: skip
         home.audit = engine.audit
@@ -150,14 +143,14 @@ class Worker:
         home.watchdog.start(loop)
         await self._register()
         self._tasks = [
-            loop.create_task(self._claim_until_it_leaves(), name=CLAIMS[0]),
+            loop.create_task(self.claims.run(), name=CLAIMS[0]),
             loop.create_task(home.tasks.run(), name=CLAIMS[1]),
             loop.create_task(home.tasks.leases.run(), name="outlast-task-leases"),
             loop.create_task(home.tasks.reports.run(), name="outlast-task-reports"),
             loop.create_task(Sweeper(self).run(), name="outlast-sweeps"),
             loop.create_task(self._come_back(), name="outlast-fence"),
         ]
-        self._unsubscribe = engine.store.subscribe(self._wake.set)
+        self._unsubscribe = engine.store.subscribe(self.claims.wake)
         engine.worker = self
 
     async def _register(self) -> None:
@@ -185,89 +178,13 @@ class Worker:
         self._heartbeat.start()
         self.id = home.worker_id = engine.writer.worker_id = worker_id
         self._fenced.clear()
-        self._wake.set()
+        self.claims.wake()
 
     # --- claims -------------------------------------------------------------------------------------------------------
-
-    def wake(self) -> None:
-        """Something may be due, or a place is free: look soon."""
-        self._wake.set()
-
-    def claiming(self, limit: int, queues: tuple[str, ...] | None = None) -> Claiming:
-        """Who asks for work, and for what. Every eighth time the oldest is asked for, whatever its priority (F34)."""
-        self._claims += 1
-        wanted = self.settings.queues if queues is None else queues
-        return Claiming(self.id, wanted, self.engine.deploy, limit, oldest_first=self._claims % 8 == 0)
-
-    def looking(self) -> Claiming:
-        """What it looks for."""
-        lanes = () if self.home is None else self.home.pools.lanes
-        return msgspec.structs.replace(self.claiming(1), lanes=lanes)
 
     def task_claims(self) -> list[TaskClaim]:
         """How it asks for queued steps."""
         return plan_claims(self.settings.queues, self.engine.queues)
-
-    async def _claim_until_it_leaves(self) -> None:
-        loop = asyncio.get_running_loop()
-        while not self._is_draining:
-            try:
-                wait_s = await self._look_and_claim() if self.is_working else FLOOR_S
-            except Fenced as error:
-                self.on_fenced(error.worker)
-                wait_s = FLOOR_S
-            except StoreError as error:
-                self.engine.log.warning("the store could not be asked for work: %s", error)
-                self.engine.trouble()
-                wait_s = FLOOR_S
-            except Exception:
-                self.engine.log.exception("worker %s failed to claim work; it tries again", self.id)
-                self.engine.trouble()
-                wait_s = FLOOR_S
-            if wait_s > 0:
-                looked_at = loop.time()
-                try:
-                    async with asyncio.timeout(wait_s):  # wait_for may swallow a cancel, before Python 3.12
-                        await self._wake.wait()
-                    has_gap = wait_s > HINT_GAP_S and not (self.home is not None and self.home.pools.has_freed)
-                    await asyncio.sleep(looked_at + HINT_GAP_S - loop.time() if has_gap else 0)
-                except TimeoutError:
-                    pass
-            self._wake.clear()
-
-    async def _look_and_claim(self) -> float:
-        """One look, and what it led to; answers how long to wait for the next, in seconds."""
-        home, store = self.home, self.engine.store
-        assert home is not None
-        look = self.last_look = await store.look(self.looking())
-        self.engine.clock.catch_up(look.now)
-        if look.mail:
-            await home.read_mail(look.mail)
-        home.tasks.looked(look)
-        home.pools.looked(look.lanes)
-        has_taken = False
-        if home.free > 0:
-            self._pools_first = not self._pools_first  # so that neither has only what the other leaves
-        if look.lanes and self._pools_first:
-            has_taken = await home.pools.claim(look.lanes)
-        places = min(home.free, CLAIM_AT_MOST - home.pools.moving)
-        if look.due and places > 0 and self.is_working:
-            await self._claim(home, places)
-            has_taken = True
-        if look.lanes and not has_taken:
-            has_taken = await home.pools.claim(look.lanes)
-        if has_taken:
-            return 0.0 if home.free > 0 else FLOOR_S
-        if look.next_at is None:
-            return FLOOR_S
-        return min(FLOOR_S, max(0.001, (look.next_at - look.now) / 1e6))
-
-    async def _claim(self, home: HotRuns, places: int) -> None:
-        """As many of the runs that are due."""
-        claiming = self.claiming(places)
-        with home.asking():
-            for claim in await self.engine.store.claim(claiming):
-                home.pools.given(claim, claiming.worker)
 
     # --- the fence ----------------------------------------------------------------------------------------------------
 
@@ -374,7 +291,7 @@ class Worker:
 
     async def _end_claims(self, home: HotRuns) -> None:
         """What a claim under way brings is taken in: cancelled, it would be nobody's until the worker has gone."""
-        self._wake.set()
+        self.claims.wake()
         home.tasks.wake()
         claims = [task for task in self._tasks if task.get_name() in CLAIMS]
         await asyncio.wait(claims, timeout=self.settings.lease_us / 1e6)

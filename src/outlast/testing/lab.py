@@ -135,7 +135,7 @@ class Lab:
         while True:
             await asyncio.sleep(0 if turns < PATIENT_TURNS else PAUSE_S)
             turns += 1
-            look = await self._until_told(lambda: store.look(worker.looking()))
+            look = await self._until_told(lambda: store.look(worker.claims.looking()))
             due = _earliest(look.next_at, home.next_due_us())
             is_due = look.due or (due is not None and due <= worker.now_us)  # it will move: it reads its inbox first
             is_moving = is_due or look.mail or look.dead or look.lapsed or home.is_moving
@@ -145,7 +145,7 @@ class Lab:
                 if home.known().issuperset(run.uid for run in owned) and not home.is_moving:
                     return _earliest(look.next_at, home.next_due_us())
             if look.due or look.mail:
-                worker.wake()
+                worker.claims.wake()
 
     async def _claims(self, look: Look) -> bool:
         """Whether there was something to claim, but for runs that are due."""

@@ -90,7 +90,7 @@ class TaskTaker:
     def _begin_pause(self) -> None:
         pause_s = min(FIRST_PAUSE_S * 2**self._misses, LAST_PAUSE_S)
         self._misses, self._pause_until = min(self._misses + 1, 10), self._home.loop.time() + pause_s
-        self._home.loop.call_at(self._pause_until, self._worker.wake)
+        self._home.loop.call_at(self._pause_until, self._worker.claims.wake)
 
     def group_of(self, queue: str, started: RunStarted) -> str:
         """Whom a step of this run is for, as the queue is shared out."""
@@ -180,7 +180,7 @@ class TaskTaker:
     async def _claim_from(self, claim: TaskClaim, places: int) -> int:
         """How many it claimed, each of which has its place now."""
         worker, home = self._worker, self._home
-        claiming = worker.claiming(places, claim.queues)
+        claiming = worker.claims.claiming(places, claim.queues)
         sent_at, lease_us = boottime_us(), claim.lease_us
         claimed = await home.store.claim_tasks(claiming, home.registry.functions(), lease_us, claim.sharing)
         # CRASH: they are claimed and nobody begins them. Their leases lapse, and their runs are told that they are
@@ -257,7 +257,7 @@ class TaskTaker:
             self._end_pause()  # what had no place in a queue with a limit may have one now
             self._wake.set()
         if len(hot) < len(uids):
-            self._worker.wake()  # the others may be due for us
+            self._worker.claims.wake()  # the others may be due for us
         await self._home.read_mail(hot)
 
     # --- leaving ------------------------------------------------------------------------------------------------------

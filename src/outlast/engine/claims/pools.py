@@ -184,7 +184,7 @@ class Pools:
                 break
             if not at_once and loop.time() < pause.until:
                 continue
-            claiming = worker.claiming(free, (lane.queue,))
+            claiming = worker.claims.claiming(free, (lane.queue,))
             with home.asking():
                 claimed = await home.store.claim(claiming, self.shares.sharing_of(lane))
                 # CRASH: they have places and nobody works them. The lease lapses, and whoever takes them over has
@@ -202,7 +202,7 @@ class Pools:
         """Runs of the lane are due, and there is no place for them. Whether some here have given theirs up."""
         pause_s = min(FIRST_PAUSE_S * 2**pause.misses, LAST_PAUSE_S)
         pause.misses, pause.until = min(pause.misses + 1, 10), self._home.loop.time() + pause_s
-        self._home.loop.call_at(pause.until, self._worker.wake)
+        self._home.loop.call_at(pause.until, self._worker.claims.wake)
         return self._yield_places(lane)
 
     def _yield_places(self, lane: Lane) -> bool:
@@ -256,4 +256,4 @@ class Pools:
         finally:
             home.on_their_way.discard(claim.uid)
             self.moving -= 1
-            self._worker.wake()
+            self._worker.claims.wake()
