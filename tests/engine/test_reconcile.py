@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+
+import pytest
 
 from outlast import Context, Outlast
 from outlast.engine.sweeper import RECONCILE_EVERY, Sweeper
 from outlast.stores.memory import MemoryStore
-from outlast.stores.store import ClaimedRun, Claiming, Outcome, OwnedRun, Progress, RowChange, RunSharing
+from outlast.stores.store import ClaimedRun, Claiming, Outcome, OwnedRun, Progress, RowChange, RunRow, RunSharing
 
 
 class ParkingStore(MemoryStore):
@@ -164,3 +166,57 @@ async def test_a_claim_that_is_answered_when_the_run_was_adopted_and_given_up_si
             row = await store.find_uid(uid)
             assert row is not None
             assert row.owner is None
+
+
+class LateRowStore(SlowStore):
+    """A store that is slow to say what run that is, each time it is asked."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.asked: list[asyncio.Event] = []
+
+    async def find_uid(self, uid: str) -> RunRow | None:
+        """As it is when the answer comes."""
+        self.asked.append(asyncio.Event())
+        await self.asked[-1].wait()
+        return await super().find_uid(uid)
+
+
+async def until(condition: Callable[[], bool]) -> None:
+    async with asyncio.timeout(10):
+        while not condition():
+            await asyncio.sleep(0)
+
+
+async def test_a_claim_that_is_looked_at_when_the_run_was_adopted_and_given_up_since_gives_nothing(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The same of a run that left its pool, since it is to be cancelled, and is looked at before it is taken in.
+    Found by seed 20261210/17608l of the simulation."""
+    app = Outlast("memory://", dev=False)
+    store = app._store = LateRowStore()
+
+    @app.workflow(name="limited", limit=1)
+    async def limited(_: Context) -> None: ...
+
+    async with app:
+        run = await app.start(limited)
+        await run.cancel("not any more")
+        async with app.worker() as worker:
+            home = worker.home
+            assert home is not None
+            await store.claimed.wait()
+            monkeypatch.setattr(home.loader, "load", lambda _: None)
+            await home.reconcile(await store.list_owned(worker.id), worker.id)
+            store.arrives.set()
+            await until(lambda: len(store.asked) == 2)
+            store.asked[0].set()
+            await until(lambda: home.find(run.uid) is not None)
+            hot = home.find(run.uid)
+            assert hot is not None
+            assert hot.epoch == 2
+            hot.release(None, RowChange(waiting_on=""))
+            await until(lambda: home.find(run.uid) is None)
+            store.asked[1].set()
+            await asyncio.sleep(0.05)
+            assert home.find(run.uid) is None

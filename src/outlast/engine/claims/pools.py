@@ -7,6 +7,7 @@ cancel; and a run that rests while others of its pool or queue are due does not 
 
 from __future__ import annotations
 
+from contextlib import ExitStack
 from typing import TYPE_CHECKING, NamedTuple
 
 from outlast.authoring.sharing import UNSHARED, find_group
@@ -236,21 +237,24 @@ class Pools:
         if claim.pool is None and not is_here and self.shares.is_shared(claim.queue, claim.workflow):
             self._home.on_their_way.add(claim.uid)
             self.moving += 1
-            self._home.loader.spawn(self._put_in(claim, worker_id, adopted))
+            with ExitStack() as asked:
+                asked.enter_context(self._home.asking())  # from now on: meanwhile it may be adopted, and given up
+                self._home.loader.spawn(self._put_in(claim, worker_id, adopted, asked.pop_all()))
         else:
             self._home.claimed(claim, worker_id, adopted=adopted)
 
-    async def _put_in(self, claim: ClaimedRun, worker_id: str, adopted: int) -> None:
+    async def _put_in(self, claim: ClaimedRun, worker_id: str, adopted: int, asked: ExitStack) -> None:
         home = self._home
         try:
-            row, inbox = await home.store.find_uid(claim.uid), await home.store.read_inbox(claim.uid)
-            if row is None or worker_id != home.worker_id:
-                return
-            place = self.shares.find_place(row.queue, row.workflow, user=row.user, attributes=row.attributes)
-            if place is None or any(message.kind in URGENT for message in inbox.messages):
-                home.claimed(claim, worker_id, adopted=adopted)
-            else:
-                await home.store.pool_run(worker_id, claim, *place)
+            with asked:
+                row, inbox = await home.store.find_uid(claim.uid), await home.store.read_inbox(claim.uid)
+                if row is None or worker_id != home.worker_id:
+                    return
+                place = self.shares.find_place(row.queue, row.workflow, user=row.user, attributes=row.attributes)
+                if place is None or any(message.kind in URGENT for message in inbox.messages):
+                    home.claimed(claim, worker_id, adopted=adopted)
+                else:
+                    await home.store.pool_run(worker_id, claim, *place)
         except StoreError as error:
             home.log.warning("run %s could not be put into its pool: %s", claim.uid, error)  # reconcile finds it
         finally:
