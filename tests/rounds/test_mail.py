@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from typing import Any
 
 import pytest
 
@@ -14,9 +15,11 @@ from outlast import (
     RunFailed,
     User,
 )
-from outlast.engine import hotruns, sweeper
+from outlast.engine import hotruns, loading, sweeper
 from outlast.engine.messages import rounds
+from outlast.errors import StoreUnavailable
 from outlast.run.approval import Attempt
+from outlast.stores.store import Inbox
 from tests.rounds.bodies import PATIENCE_S, declare_reading
 
 
@@ -165,6 +168,45 @@ async def test_a_cancel_is_not_lost_between_rounds(app: Outlast):
             assert await run.cancel(f"enough {number}")
             with pytest.raises(RunCancelled, match=f"enough {number}"):
                 await run.result(timeout=PATIENCE_S)
+
+
+async def test_a_round_that_was_cancelled_before_it_started_does_not_begin_though_its_load_fails_first(
+    memory_app: Outlast, monkeypatch
+):
+    """Whoever owned it before had not begun it for that. Found by seed 20261210/19685r of the simulation."""
+    app = memory_app
+    monkeypatch.setattr(loading, "RETRY_AFTER_US", 1000)
+    may_end, begun, failures = asyncio.Event(), [], [StoreUnavailable(app.url, "the line is cut")]
+
+    @app.step(name="wait")
+    async def wait() -> None:
+        await may_end.wait()
+
+    @app.workflow(name="goes on")
+    async def goes_on(ctx: Context, n: int = 0) -> None:
+        begun.append(n)
+        await wait() if n == 0 else None
+        await ctx.continue_as_new(n + 1)
+
+    async with app.worker():
+        run = await app.start(goes_on, id="g")
+        store, first = app._store, run.uid
+        read_inbox = store.read_inbox
+
+        async def read(uid: str, **options: Any) -> Inbox:
+            if uid == first:
+                return Inbox(0, ())  # it is not heard of before the round has ended
+            if failures:
+                raise failures.pop()
+            return await read_inbox(uid, **options)
+
+        monkeypatch.setattr(store, "read_inbox", read)
+        assert await run.cancel("enough")
+        may_end.set()
+        with pytest.raises(RunCancelled, match="enough"):
+            await run.result(timeout=PATIENCE_S)
+    assert not failures
+    assert begun == [0]
 
 
 async def test_a_later_round_cleans_up_though_no_command_says_that_it_began(memory_app: Outlast, monkeypatch):

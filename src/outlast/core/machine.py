@@ -131,7 +131,7 @@ class Machine(Requests):
         """Go on from where a `retry()` cut the journal: kept successes answer at once, those being waited for first."""
         self._stimulus = reopening
         self.loop.advance_to(reopening.at)
-        self._facts = dict(reopening.facts)
+        self._facts, self._successes = dict(reopening.facts), None
         for key, fact in reopening.facts.items():
             pending = self.pending.pop(key, None)
             if pending is not None and not pending.future.done():

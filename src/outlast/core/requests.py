@@ -8,6 +8,7 @@ feeds what comes of them.
 from __future__ import annotations
 
 import asyncio
+import collections
 import contextvars
 import uuid
 from random import Random
@@ -49,9 +50,9 @@ class Requests:
     # There is one for each run in memory. Sets that are mostly empty are dicts: empty, they take a quarter of the room.
     __slots__ = (
         "__weakref__", "_asked_to_stop", "_closing", "_commands", "_decided", "_dev", "_facts", "_given_up", "_held",
-        "_ids", "_last_key", "_names", "_patches", "_random", "_signals", "_waits", "cancel_reason", "expected",
-        "halted", "is_last", "is_replaying", "loop", "missing", "pending", "recorded_patches", "replayed_calls",
-        "started", "state", "undoables",
+        "_ids", "_last_key", "_names", "_out_of_order", "_patches", "_random", "_signals", "_successes", "_waits",
+        "cancel_reason", "expected", "halted", "is_last", "is_replaying", "loop", "missing", "pending",
+        "recorded_patches", "replayed_calls", "started", "state", "undoables",
     )  # fmt: skip
 
     def __init__(self, started: RunStarted, *, dev: bool = False) -> None:
@@ -80,6 +81,11 @@ class Requests:
         self._names: dict[str, int] = {}
         self._last_key: str | None = None
         self._facts: dict[str, Fact] = {}
+        """What succeeded before a retry, by key, and was not asked for again."""
+        self._successes: dict[tuple[str, str, str, bytes], collections.deque[str]] | None = None
+        """Keys of those by name and call. None: it was not needed yet."""
+        self._out_of_order: dict[str, None] = {}
+        """Keys of those that were asked for before their turn."""
         self._given_up: dict[str, StepCall] = {}
         """By key: steps whose attempt may still end in the world."""
         self._asked_to_stop: dict[str, None] = {}
@@ -105,11 +111,10 @@ class Requests:
         """Start a durable step. Its future's result is the outcome: JSON bytes (`msgspec.Raw`), or an `ErrorRecord`."""
         loop = self.loop
         future = loop.create_future()  # first: while the body is evicted this raises GeneratorExit
-        key = take_key(self._names, call.name)
+        key, fact = self._take_key(call)
         pending = PendingStep(key, call, future, contextvars.copy_context())
         arguments = msgspec.Raw(call.arguments)
-        fact = self._facts.pop(key, None) if self._facts else None
-        if fact is not None and fact.fits(call):
+        if fact is not None:
             self._emit(StepReused(key, call.function, arguments, call.kind, self._last_key, fact.undo))
             if fact.undo:
                 self.undoables.add(key, call, fact.value)
@@ -171,7 +176,7 @@ class Requests:
     def keep(self, key: str) -> bool:
         """What this step did, or will have done, stays when the run is unwound. False: there is no such step so far."""
         name, _, number = key.rpartition("#") if "#" in key else (key, "", "0")
-        is_known = self._names.get(name, 0) > int(number)
+        is_known = self._names.get(name, 0) > int(number) or key in self._out_of_order
         if is_known:
             self.undoables.keep(key)
             self._emit(EffectKept(key))
@@ -179,7 +184,7 @@ class Requests:
 
     def register_undo(self, name: str, undo: object) -> None:
         """An undo of the body's own, which goes by a key made from `name`."""
-        key = take_key(self._names, name)
+        key = self._next_key(name)
         self.undoables.register(key, undo)
         self._emit(UndoRegistered(key))
 
@@ -242,6 +247,47 @@ class Requests:
         return uuid.UUID(int=self._ids.getrandbits(128), version=4)
 
     # --- inside -------------------------------------------------------------------------------------------------------
+
+    def _take_key(self, call: StepCall) -> tuple[str, Fact | None]:
+        """What the call goes by; and its success, if it had one before a retry.
+
+        That keeps its key wherever the body comes to it now: branches may call in another order than before. And
+        nothing else goes by that key: other systems know what was done by the id that follows from it."""
+        key = self._next_key(call.name)
+        facts = self._facts
+        if not facts:
+            return key, None
+        fact = facts.get(key)
+        if fact is not None and fact.fits(call):
+            return key, facts.pop(key)
+        known = self._find_success(call)
+        if known is not None:
+            self._names[call.name] -= 1
+            self._out_of_order[known] = None
+            return known, facts.pop(known)
+        while key in facts:
+            key = self._next_key(call.name)
+        return key, None
+
+    def _next_key(self, name: str) -> str:
+        key = take_key(self._names, name)
+        while key in self._out_of_order:
+            key = take_key(self._names, name)
+        return key
+
+    def _find_success(self, call: StepCall) -> str | None:
+        """The first key by which the very same call succeeded before the retry, of those not asked for again."""
+        if self._successes is None:
+            self._successes = {}
+            for key, fact in self._facts.items():
+                same = (key.partition("#")[0], fact.function, fact.kind, fact.arguments)
+                self._successes.setdefault(same, collections.deque()).append(key)
+        keys = self._successes.get((call.name, call.function, call.kind, call.arguments))
+        while keys:
+            key = keys.popleft()
+            if key in self._facts:
+                return key
+        return None
 
     def _make_loop(self, now_us: int) -> BodyLoop:
         loop = BodyLoop(start_us=now_us, dev=self._dev)
