@@ -343,11 +343,13 @@ async def _work_until_idle(worker: Worker, timeout_s: float | None) -> int | Non
     home, store = worker.home, worker.engine.store
     assert home is not None
     while (deadline is None or boottime_us() < deadline) and not worker.is_draining:
+        is_idle, commits = not home.is_moving, worker.engine.writer.commits
         look = await store.look(worker.claims.looking())
-        is_idle = not (look.due or look.mail or look.dead or look.lapsed or home.is_moving)
+        is_idle = is_idle and not (look.due or look.mail or look.dead or look.lapsed or home.is_moving)
         is_idle = is_idle and not (look.tasks and await home.tasks.claim())
         is_idle = is_idle and not (look.lanes and await home.pools.claim(look.lanes, at_once=True))
-        if is_idle and not home.is_moving:
+        # What moved meanwhile may have made something due behind the look, or a place free behind the claim.
+        if is_idle and not home.is_moving and commits == worker.engine.writer.commits:
             return min((due for due in (look.next_at, home.next_due_us()) if due is not None), default=None)
         worker.claims.wake()
         await asyncio.sleep(0.01)
