@@ -321,4 +321,32 @@ MUTANTS: tuple[Mutant, ...] = (
         "    for key in asked:",
         "tests/children/test_settling.py",
     ),
+    _of(
+        "once: a run that is looked at on its way into its pool is taken in though it was given up since",
+        "engine/claims/pools.py",
+        "                asked.enter_context(self._home.asking())",
+        "                pass",
+        "tests/engine/test_reconcile.py",
+    ),
+    _of(
+        "once: a success goes by the place of its call, which another call may have after a retry",
+        "core/requests.py",
+        "        known = self._find_success(call)\n        if known is not None:",
+        "        known = None\n        if known is not None:",
+        "tests/run/test_retry_keys.py",
+    ),
+    _of(
+        "once: another call goes by the key of a success",
+        "core/requests.py",
+        "        while key in facts:\n",
+        "        while False:\n",
+        "tests/run/test_retry_keys.py",
+    ),
+    _of(
+        "once: a round that was cancelled before it started begins when its first load failed",
+        "engine/books.py",
+        'if run.epoch == 1 or getattr(event, "at", None) == started.at)',
+        "if run.epoch == 1)",
+        "tests/rounds/test_mail.py",
+    ),
 )
