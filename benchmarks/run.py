@@ -32,6 +32,7 @@ from benchmarks import (  # noqa: E402
     finished,
     footprint,
     growth,
+    kinds,
     layers,
     mirrors,
     pickup,
@@ -51,6 +52,7 @@ from benchmarks.table import Figures, draw  # noqa: E402
 SUBJECTS: dict[str, Callable[[Plan, Parent], Report]] = {
     "throughput": throughput.measure,
     "alone": alone.measure,
+    "kinds": kinds.measure,
     "replay": replay.measure,
     "growth": growth.measure,
     "fanout": fanout.measure,
@@ -64,7 +66,7 @@ SUBJECTS: dict[str, Callable[[Plan, Parent], Report]] = {
     "layers": layers.measure,
     "http": serving.measure,
 }
-ON_POSTGRES = ("throughput", "alone", "sleeping", "pickup", "processes", "recovery", "finished", "http")
+ON_POSTGRES = ("throughput", "alone", "kinds", "sleeping", "pickup", "processes", "recovery", "finished", "http")
 """What is measured on PostgreSQL too: as a subject of its own, with this behind its name."""
 SUFFIX = "-postgres"
 SUBJECTS |= {f"{name}{SUFFIX}": SUBJECTS[name] for name in ON_POSTGRES}
