@@ -5,14 +5,17 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import threading
+from typing import Any
 
 import pytest
 
 from outlast import Context, Outlast
 from outlast.engine import thinking
 from outlast.errors import StoreUnavailable
+from outlast.stores.store import Inbox
 from outlast.testing.faults import Faults, faulty
 from tests.children.shop import Shop, fails
+from tests.verifying.world import problems_of
 
 
 async def test_a_step_that_does_not_end_is_not_waited_for_for_ever(
@@ -110,6 +113,53 @@ async def test_a_retry_hears_how_a_child_ended_that_can_not_be_reopened(app: Out
         await run.retry()
         assert (await fails(run)).status == "failed"
         assert diary == ["charge 1", "refund 1 receipt 1 for charge"]
+
+
+# SPEC R10
+async def test_an_end_that_was_asked_for_is_not_heard_a_second_time(app: Outlast, shop: Shop, diary, monkeypatch):
+    """A retried run asks how its child ended, and the child's own message comes when another load has begun. Found by
+    seed 20261212/16257r of the simulation."""
+    is_held, is_mended = True, False
+
+    @app.step(name="mend", retries=0)
+    async def mend() -> None:
+        if not is_mended:
+            raise ValueError("not yet")
+
+    @app.workflow(name="child")
+    async def child(ctx: Context) -> None:
+        await mend()
+
+    @app.workflow(name="parent")
+    async def parent(ctx: Context) -> str:
+        await child()
+        await shop.charge(1)
+        return str(await ctx.wait_for("word", str))
+
+    async with app.worker(max_hot=0) as worker:
+        run = await app.start(parent)
+        await fails(run)
+        store = worker.engine.store
+        read_inbox = store.read_inbox
+
+        async def read(uid: str, **options: Any) -> Inbox:
+            inbox = await read_inbox(uid, **options)
+            if uid != run.uid or not is_held:
+                return inbox
+            messages = tuple(message for message in inbox.messages if message.kind != "child")
+            return Inbox(inbox.mail - len(inbox.messages) + len(messages), messages)
+
+        monkeypatch.setattr(store, "read_inbox", read)
+        is_mended = True
+        await run.retry()
+        async with asyncio.timeout(20):
+            while "charge 1" not in diary:
+                await asyncio.sleep(0.01)
+        is_held = False
+        await run.signal("word", "on")
+        assert await run.result(timeout=20) == "on"
+    async with app:
+        assert await problems_of(app._store) == []
 
 
 # SPEC R10, X8

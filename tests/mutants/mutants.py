@@ -349,4 +349,11 @@ MUTANTS: tuple[Mutant, ...] = (
         "if run.epoch == 1)",
         "tests/rounds/test_mail.py",
     ),
+    _of(
+        "once: how a child ended is heard again, from its message, when a retry had asked for it",
+        "engine/books.py",
+        "            if type(event) in OUTCOMES_OF_STEPS:",
+        "            if False:",
+        "tests/children/test_settling.py",
+    ),
 )

@@ -76,6 +76,8 @@ class StepSettled(EventShape, frozen=True):
     """As in `StepSucceeded`."""
     worker: str = ""
     """As in `StepSucceeded`."""
+    message: str = ""
+    """As in `StepSucceeded`."""
 
 
 class StepsSettled(EventShape, frozen=True):

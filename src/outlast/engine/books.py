@@ -28,6 +28,7 @@ from outlast.core.events import (
     SleepStarted,
     StepFailed,
     StepLost,
+    StepSettled,
     StepSucceeded,
     TimerFired,
     UnwindStarted,
@@ -35,7 +36,7 @@ from outlast.core.events import (
     is_command,
 )
 from outlast.core.instants import format_instant
-from outlast.core.lineage.children import find_answer_key
+from outlast.core.lineage.children import find_answer_key, find_end_id
 from outlast.core.reopening import UNWIND, Reopening, splice
 from outlast.core.states import RunStatus
 from outlast.core.view import suspension_text, waiting_text
@@ -74,9 +75,13 @@ ATTEMPT_EVENTS = (AttemptStarted, StepSucceeded, StepFailed, Arrival)
 LOST = "run %s: step %s was given up, and lost with its worker: it counts as failed"
 OVERDUE = "run %s: step %s was given up and does not end: the run is undone without waiting"
 MESSAGES = frozenset(
-    {CancelRequested, RunResumed, RunReopened, StepSucceeded, StepFailed, SignalReceived, DecisionMade, GateOpened}
-)
+    {
+        CancelRequested, RunResumed, RunReopened, StepSucceeded, StepFailed, StepSettled, SignalReceived, DecisionMade,
+        GateOpened,
+    }
+)  # fmt: skip
 """Events that may have come as a message, whose id must not count twice."""
+OUTCOMES_OF_STEPS = frozenset({StepSucceeded, StepFailed, StepSettled})
 
 
 def open_books(raw: list[Event], run: HotRun, is_reload: bool) -> Sequence[Event | Reopening]:
@@ -178,6 +183,8 @@ def _note_ends(raw: Sequence[Event], run: HotRun) -> None:
     for event in raw:
         if type(event) in MESSAGES and (message := getattr(event, "message", "")):
             run.known[message] = None
+            if type(event) in OUTCOMES_OF_STEPS:  # of a child that was asked for its end: its message may still come
+                run.known[find_end_id(message)] = None
         elif type(event) is RunStarted:
             run.known.update(dict.fromkeys(event.known))
         if type(event) is RunSuspended:

@@ -253,6 +253,9 @@ def _settled(run: HotRun, event: StepSucceeded | StepFailed) -> StepSettled:
     run.steps.unsettled.pop(event.key, None)
     if isinstance(event, StepSucceeded):
         return StepSettled(
-            event.at, event.key, event.attempt, event.value, undoable=event.undoable, worker=event.worker
-        )
-    return StepSettled(event.at, event.key, event.attempt, error=event.error, worker=event.worker)
+            event.at, event.key, event.attempt, event.value,
+            undoable=event.undoable, worker=event.worker, message=event.message,
+        )  # fmt: skip
+    return StepSettled(
+        event.at, event.key, event.attempt, error=event.error, worker=event.worker, message=event.message
+    )

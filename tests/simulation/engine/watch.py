@@ -60,6 +60,7 @@ class Record:
         self.born_us = born_us
         self.journal: Journal = []
         self.owner: str | None = None
+        self.pool: str | None = None
         self.seen: tuple[Any, ...] = ()
         self.unread: dict[str, str] = {}
         """What people sent and it has not read, by id: the kind."""
@@ -152,7 +153,7 @@ class Watch:
         new = run.journal[len(record.journal) :]
         for entry in new:
             self._look_at_entry(uid, record, entry)
-        record.owner = run.owner
+        record.owner, record.pool = run.owner, run.pool
         self._look_at_mail(uid, run, record)
         record.is_cancelled = record.is_cancelled or any(each.kind == "cancel" for each in run.inbox.values())
         journal = record.journal
@@ -212,8 +213,8 @@ class Watch:
 
     def _look_for_place(self, uid: str, entry: Entry, record: Record) -> None:
         """A worker does nothing of a run that has no place, but hear that it is cancelled."""
-        run = self.store.runs[uid]
-        if run.pool is None and run.queue == "default" and not record.is_cancelled:
+        run = self.store.runs[uid]  # as it is behind the entry, which may have given up the place that it had
+        if record.pool is None and run.pool is None and run.queue == "default" and not record.is_cancelled:
             self._object(uid, f"Q2: entry {entry.seq} was written without a place")
 
     def _note_event(self, record: Record, event: Event) -> None:

@@ -34,8 +34,10 @@ __all__ = [
     "UNWIND_MESSAGE",
     "ChildEnd",
     "Reopen",
+    "asked_end_id",
     "end_message_id",
     "find_answer_key",
+    "find_end_id",
     "judge_end",
     "message_id",
     "tell_end",
@@ -90,6 +92,16 @@ def message_id(uid: str, key: str, attempt: int, kind: str) -> str:
 def end_message_id(uid: str, ends: int) -> str:
     """Id of the message by which this run tells of its end number `ends`, counted from 1."""
     return f"{uid}#{ends}"
+
+
+def asked_end_id(message: str, attempt: int) -> str:
+    """Id under which an end is on record that was asked for, for this attempt, before its message was read."""
+    return f"{message}:{attempt}"
+
+
+def find_end_id(message: str) -> str:
+    """Id of the message that tells of an end which is on record under this id."""
+    return message.rpartition(":")[0] or message
 
 
 def find_answer_key(started: RunStarted, events: list[Event]) -> str:

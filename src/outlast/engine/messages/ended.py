@@ -21,7 +21,7 @@ from outlast.core.events import (
     UndoRegistered,
 )
 from outlast.core.keys import child_uid
-from outlast.core.lineage.children import end_message_id, tell_end
+from outlast.core.lineage.children import asked_end_id, end_message_id, tell_end
 from outlast.core.states import RunStatus
 from outlast.engine.messages.children import settle_end
 from outlast.engine.messages.looks import look
@@ -55,7 +55,7 @@ async def _look(run: HotRun) -> None:
         if not any(isinstance(event, StepSucceeded | StepFailed) and event.key == key for event in run.queue):
             told = tell_end(_started(events), key, cast(RunOutcome, ends[-1]), undoable=_is_undoable(events))
             run.known[message] = None  # should it have ended while it was asked for, its own message says nothing new
-            run.take(settle_end(run, told, f"{message}:{attempt}", run.now_us()))
+            run.take(settle_end(run, told, asked_end_id(message, attempt), run.now_us()))
 
 
 def _attempt_of(run: HotRun, key: str) -> int | None:

@@ -27,7 +27,7 @@ with recursive me as (
 ), groups (priority, name) as (
   select l.priority, (
     select r.share from outlast.runs r
-    where r.wake_at is not null and r.pool is not null
+    where coalesce(r.wake_at, -1) > -1 and r.pool is not null
       and r.queue = :queue::text and r.pool = :pool::text and r.priority = l.priority
     order by r.share limit 1
   )
@@ -35,39 +35,40 @@ with recursive me as (
   union all
   select g.priority, (
     select r.share from outlast.runs r
-    where r.wake_at is not null and r.pool is not null
+    where coalesce(r.wake_at, -1) > -1 and r.pool is not null
       and r.queue = :queue::text and r.pool = :pool::text and r.priority = g.priority and r.share > g.name
     order by r.share limit 1
   )
   from groups g where g.name is not null
-), held as materialized (
-  select h.share, count(*) as count from outlast.runs h
-  where coalesce(h.owner, '') <> '' and h.pool is not null and h.pool = :pool::text group by h.share
 ), standing as materialized (
-  select g.priority, g.name, coalesce(held.count, 0) as held, coalesce(s.served_at, 0) as served_at
+  select g.priority, g.name, held.count as held, coalesce(served.at, 0) as served_at
   from groups g cross join clock cross join lateral (
     select r.wake_at from outlast.runs r
-    where r.wake_at is not null and r.pool is not null
+    where coalesce(r.wake_at, -1) > -1 and r.pool is not null
       and r.queue = :queue::text and r.pool = :pool::text and r.priority = g.priority and r.share = g.name
-      and r.wake_at <= clock.now and not :deploy::text = any (r.unfit)
-    order by r.wake_at limit 1
+      and coalesce(r.wake_at, -1) <= clock.now and not :deploy::text = any (r.unfit)
+    order by coalesce(r.wake_at, -1) limit 1
   ) head
-  left join held on held.share = g.name
-  left join outlast.shares s on s.pool = :pool::text and s.share = g.name
+  cross join lateral (
+    select count(*) as count from outlast.runs h
+    where coalesce(h.owner, '') <> '' and h.pool is not null and h.pool = :pool::text and h.share = g.name
+  ) held
+  cross join lateral (
+    select (select s.served_at from outlast.shares s where s.pool = :pool::text and s.share = g.name) as at
+  ) served
   where g.name is not null
   order by
-    case when :oldest_first::boolean then 0 else g.priority end, coalesce(held.count, 0), coalesce(s.served_at, 0),
-    head.wake_at, g.name
+    case when :oldest_first::boolean then 0 else g.priority end, held.count, coalesce(served.at, 0), head.wake_at, g.name
   limit (select places + 20 from clock)
 ), candidates as materialized (
   select d.uid, d.wake_at, s.priority, s.served_at, s.held + d.rank as held, clock.now
   from standing s cross join clock cross join lateral (
     select c.*, row_number() over (order by c.wake_at, c.uid) as rank from (
       select r.uid, r.wake_at from outlast.runs r
-      where r.wake_at is not null and r.pool is not null
+      where coalesce(r.wake_at, -1) > -1 and r.pool is not null
         and r.queue = :queue::text and r.pool = :pool::text and r.priority = s.priority and r.share = s.name
-        and r.wake_at <= clock.now and not :deploy::text = any (r.unfit)
-      order by r.wake_at limit clock.places + 20
+        and coalesce(r.wake_at, -1) <= clock.now and not :deploy::text = any (r.unfit)
+      order by coalesce(r.wake_at, -1) limit clock.places + 20
     ) c
   ) d
 ), due as materialized (
@@ -123,23 +124,23 @@ where r.uid = any (:uids::text[]) and r.owner is null and r.pool is not null;
 -- name: list_pools
 -- The queues and pools in which runs are due, or will be: a seek for each.
 with recursive queues (name) as (
-  (select r.queue from outlast.runs r where r.wake_at is not null and r.pool is not null order by r.queue limit 1)
+  (select r.queue from outlast.runs r where coalesce(r.wake_at, -1) > -1 and r.pool is not null order by r.queue limit 1)
   union all
   select (
     select r.queue from outlast.runs r
-    where r.wake_at is not null and r.pool is not null and r.queue > q.name order by r.queue limit 1
+    where coalesce(r.wake_at, -1) > -1 and r.pool is not null and r.queue > q.name order by r.queue limit 1
   )
   from queues q where q.name is not null
 ), lanes (queue, pool) as (
   select q.name, (
     select r.pool from outlast.runs r
-    where r.wake_at is not null and r.pool is not null and r.queue = q.name order by r.pool limit 1
+    where coalesce(r.wake_at, -1) > -1 and r.pool is not null and r.queue = q.name order by r.pool limit 1
   )
   from queues q where q.name is not null
   union all
   select l.queue, (
     select r.pool from outlast.runs r
-    where r.wake_at is not null and r.pool is not null and r.queue = l.queue and r.pool > l.pool
+    where coalesce(r.wake_at, -1) > -1 and r.pool is not null and r.queue = l.queue and r.pool > l.pool
     order by r.pool limit 1
   )
   from lanes l where l.pool is not null
