@@ -138,8 +138,9 @@ async def test_a_claim_of_a_pool_walks_the_head_of_its_index(session, settings):
     scans = [node for node, _ in iter_nodes(plan) if node.get("Relation Name") == "runs" and "Index Name" in node]
     assert {node["Index Name"] for node in scans} >= {"runs_pooled", "runs_placed", "runs_placed_queue"}
     assert {node["Index Name"] for node in scans} <= {"runs_pooled", "runs_placed", "runs_placed_queue", "runs_pkey"}
-    heads = [node for node in scans if "wake_at <=" in node["Index Cond"]]
+    heads = [node for node in scans if "wake_at" in node["Index Cond"]]
     assert {node["Index Name"] for node in heads} == {"runs_pooled"}
+    assert len(heads) == 2, "of the first of each group, and of those that are taken"
     for column in ("queue", "pool", "priority", "share"):
         assert all(f"{column} = " in head["Index Cond"] for head in heads)
 
