@@ -39,7 +39,11 @@ class InvalidDuration(DefinitionError, ValueError):
     """Something that is no duration."""
 
     code = "INVALID_DURATION"
-    template = "Not a duration", "{value!r}", "Give seconds, a timedelta, or text such as '250ms', '30s' or '1h30m'."
+    template = (
+        "Not a duration",
+        "{value!r}",
+        "Give seconds, a timedelta, or text such as '250ms', '30s' or '1h30m', from 0 to 1,000 years.",
+    )
     value: object
 
 
