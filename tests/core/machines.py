@@ -30,14 +30,15 @@ Body = Callable[[Machine], Coroutine[Any, Any, bytes]]
 class ScriptedCall:
     """A step call as authoring makes one, without a function behind it."""
 
-    undo = compensates = ""
+    compensates = ""
     is_left = False
     timeout_us = None
 
-    def __init__(self, name: str, arguments: object, *, kind: str = "step", retries: int = 0) -> None:
+    def __init__(self, name: str, arguments: object, *, kind: str = "step", retries: int = 0, undo: str = "") -> None:
         self.name = self.function = name
         self.kind = kind
         self.retries = retries
+        self.undo = undo
         self.arguments = msgspec.json.encode(arguments)
 
     def same_arguments(self, recorded: bytes) -> bool:
@@ -48,8 +49,8 @@ class StepError(Exception):
     """What a failed step raises in a test's body."""
 
 
-async def step(machine: Machine, name: str, *arguments: object, kind: str = "step") -> Any:
-    pending = machine.call_step(ScriptedCall(name, arguments, kind=kind))
+async def step(machine: Machine, name: str, *arguments: object, kind: str = "step", undo: str = "") -> Any:
+    pending = machine.call_step(ScriptedCall(name, arguments, kind=kind, undo=undo))
     try:
         outcome = await pending.future
     except asyncio.CancelledError:

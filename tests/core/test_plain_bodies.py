@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from outlast.core.events import CancelRequested, ErrorRecord, RunCancelled, RunCompleted
+from outlast.core.events import CancelRequested, ErrorRecord, RunCancelled, RunCompleted, RunFailed
 from outlast.core.loop.plain_bodies import run_plainly, wait_here
 from outlast.core.machine import Machine
 from outlast.errors import BodySpins, EffectInBody, InvalidDefinition
@@ -337,3 +337,14 @@ def test_a_loop_of_its_own_is_refused_and_told_what_to_do() -> None:
         machine.begin()
     assert [type(error) for error in seen] == [EffectInBody, EffectInBody]
     assert all("in a plain def body give it to ctx.wait()" in str(error) for error in seen)
+
+
+def test_a_runtime_error_of_its_own_is_what_it_fails_with() -> None:
+    """Only what asyncio says of a loop within a loop is put in other words."""
+
+    def body(_: Machine) -> None:
+        raise RuntimeError("mine")
+
+    (failure,) = make_machine(as_body(body)).begin()
+    assert isinstance(failure, RunFailed)
+    assert (failure.error.type, failure.error.message) == ("RuntimeError", "mine")

@@ -198,6 +198,62 @@ def test_retry_keeps_successes_that_came_after_the_failure() -> None:  # SPEC R1
     assert event.attempt == 2
 
 
+def test_what_a_retry_does_not_do_again_is_undone_all_the_same() -> None:  # SPEC R10, X1
+    """The first time the body kept what that step had done, so that the run could fail without undoing it."""
+    keeps = True
+
+    async def body(machine: Machine) -> bytes:
+        results = await asyncio.gather(step(machine, "bad"), return_exceptions=True)
+        await step(machine, "buy", undo="sell")
+        if keeps:
+            machine.keep("buy")
+        if isinstance(results[0], Exception):
+            raise results[0]
+        await step(machine, "after")
+        return b"1"
+
+    journal = Recorder(body).feed(failed("bad"), succeeded("buy", 6)).journal
+    assert isinstance(journal[-1], RunFailed)
+    journal.append(RunReopened(START_US, "retry", find_cut(journal)))
+    machine, _ = replay(body, splice(journal))
+    keeps = False
+    reused, asked = machine.feed(succeeded("bad", 1))
+    assert (reused, asked.key) == (StepReused("buy", "buy", msgspec.Raw(b"[]"), "step", "bad", "sell"), "after")
+    assert machine.undoables.keys_of("buy") == ["buy"]
+    machine.evict()
+
+
+def test_a_retry_finds_each_success_by_its_call() -> None:  # SPEC R10, S7
+    """In whatever order the body comes to them; equal calls have each their own, and one more is a new one."""
+    numbers = [1, 2, 1]
+
+    async def body(machine: Machine) -> bytes:
+        results = await asyncio.gather(step(machine, "bad"), return_exceptions=True)
+        for number in numbers:
+            await step(machine, "s", number)
+        if isinstance(results[0], Exception):
+            raise results[0]
+        return b"1"
+
+    journal = Recorder(body).feed(failed("bad"), *(succeeded(key) for key in ("s", "s#1", "s#2"))).journal
+    journal.append(RunReopened(START_US, "retry", find_cut(journal)))
+    numbers[:] = [2, 1, 1, 1, 3]
+    machine, _ = replay(body, splice(journal))
+    journal += [succeeded("bad", 1)]
+    commands = machine.feed(journal[-1])
+    assert [(type(command), command.key) for command in commands] == [
+        (StepReused, "s#1"),
+        (StepReused, "s"),
+        (StepReused, "s#2"),
+        (StepStarted, "s#3"),
+    ]
+    assert machine.keep("s#1")
+    machine.evict()
+    again, beyond = replay(body, [*splice(journal), *commands])
+    assert ([*again.pending], beyond) == (["s#3"], [])
+    again.evict()
+
+
 def test_retry_of_a_body_that_failed_by_itself_asks_again_from_its_last_stimulus() -> None:  # SPEC R10
     """With the code mended it goes on; unmended it fails the same way."""
     broken = True
