@@ -218,7 +218,8 @@ def test_what_a_retry_does_not_do_again_is_undone_all_the_same() -> None:  # SPE
     machine, _ = replay(body, splice(journal))
     keeps = False
     reused, asked = machine.feed(succeeded("bad", 1))
-    assert (reused, asked.key) == (StepReused("buy", "buy", msgspec.Raw(b"[]"), "step", "bad", "sell"), "after")
+    assert reused == StepReused("buy", "buy", msgspec.Raw(b"[]"), "step", "bad", "sell")
+    assert isinstance(asked, StepStarted)
     assert machine.undoables.keys_of("buy") == ["buy"]
     machine.evict()
 
@@ -239,14 +240,11 @@ def test_a_retry_finds_each_success_by_its_call() -> None:  # SPEC R10, S7
     journal.append(RunReopened(START_US, "retry", find_cut(journal)))
     numbers[:] = [2, 1, 1, 1, 3]
     machine, _ = replay(body, splice(journal))
-    journal += [succeeded("bad", 1)]
-    commands = machine.feed(journal[-1])
-    assert [(type(command), command.key) for command in commands] == [
-        (StepReused, "s#1"),
-        (StepReused, "s"),
-        (StepReused, "s#2"),
-        (StepStarted, "s#3"),
-    ]
+    mended = succeeded("bad", 1)
+    journal.append(mended)
+    commands = machine.feed(mended)
+    asked = [(type(each), each.key) for each in commands if isinstance(each, StepReused | StepStarted)]
+    assert asked == [(StepReused, "s#1"), (StepReused, "s"), (StepReused, "s#2"), (StepStarted, "s#3")]
     assert machine.keep("s#1")
     machine.evict()
     again, beyond = replay(body, [*splice(journal), *commands])

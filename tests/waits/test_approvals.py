@@ -254,6 +254,24 @@ async def test_prose_takes_a_key(app: Outlast) -> None:
         await (await app.start(too_long)).result(timeout=10)
 
 
+# SPEC W4
+async def test_of_several_open_approvals_the_one_that_is_named_is_meant(app: Outlast) -> None:
+    """By its question as by its key, whichever was asked first."""
+
+    @app.workflow(name="several")
+    async def several(ctx) -> list[bool]:
+        first = asyncio.create_task(ctx.approval("ship it?", Decision, key="ship"))
+        second = asyncio.create_task(ctx.approval("insure it?", Decision, key="insure"))
+        return [(await first).value.ok, (await second).value.ok]
+
+    run = await app.start(several)
+    await waits_on(run, "approval ship")
+    await run.approve("insure it?", NO, by=BOB)
+    await until(lambda: _waits_for(run, "ship"))
+    await run.approve("ship it?", YES, by=BOB)
+    assert await run.result(timeout=10) == [True, False]
+
+
 async def _waits_for(run, key: str) -> bool:
     return [wait.key for wait in (await run.status()).waits] == [key]
 
