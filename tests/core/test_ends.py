@@ -2,12 +2,23 @@
 
 from __future__ import annotations
 
+import asyncio
+
 import pytest
 
-from outlast.core.events import CancelRequested, RunCancelled, RunFailed, WaitCancelled, WaitStarted
+from outlast.core.events import (
+    CancelRequested,
+    ErrorRecord,
+    RunCancelled,
+    RunCompleted,
+    RunFailed,
+    StepSettled,
+    WaitCancelled,
+    WaitStarted,
+)
 from outlast.core.lineage.rounds import GoesOn
 from outlast.core.machine import Machine
-from tests.core.machines import START_US, Recorder, make_machine, step, succeeded
+from tests.core.machines import START_US, Recorder, failed, make_machine, step, succeeded
 from tests.core.waiting import gate
 
 
@@ -66,3 +77,56 @@ def test_a_forced_cancel_gives_up_what_the_body_waits_for() -> None:  # SPEC X8
     recorder.feed(CancelRequested(START_US, "m1", "now", force=True))
     assert recorder.journal[-2:] == [WaitCancelled("go"), RunCancelled("now")]
     recorder.machine.evict()
+
+
+# SPEC X8
+def test_a_cancel_waits_for_each_child_that_it_asked_to_stop() -> None:
+    """One that the body gives up meanwhile counts when it has ended, and does not stand for the others."""
+
+    async def body(machine: Machine) -> bytes:
+        child = asyncio.create_task(step(machine, "child", kind="child"))
+        other = asyncio.create_task(step(machine, "other", kind="child"))
+        await step(machine, "first")
+        child.cancel()
+        await other
+        return b"1"
+
+    recorder = Recorder(body).feed(CancelRequested(START_US, "c1", "enough"), succeeded("first"))
+    recorder.feed(StepSettled(START_US, "child", 1, error=ErrorRecord("RunCancelled", "enough")))
+    assert recorder.machine.outcome is None
+    recorder.feed(failed("other", "cancelled"))
+    assert isinstance(recorder.journal[-1], RunCancelled)
+    recorder.machine.evict()
+
+
+def test_a_cancel_behind_the_end_of_a_body_changes_nothing() -> None:
+    """Its clean-up goes on, and it ends as it was to end."""
+
+    async def body(machine: Machine) -> bytes:
+        async def tidy() -> None:
+            try:
+                await asyncio.Event().wait()
+            finally:
+                await step(machine, "tidy")
+
+        task = asyncio.create_task(tidy())
+        await asyncio.sleep(0)
+        assert not task.done()
+        return b"1"
+
+    recorder = Recorder(body).feed(CancelRequested(START_US, "c1", "too late"), succeeded("tidy"))
+    assert isinstance(recorder.journal[-1], RunCompleted)
+
+
+def test_what_is_kept_before_it_succeeds_is_not_undone() -> None:
+    """`keep` is of the step, however it stands."""
+
+    async def body(machine: Machine) -> bytes:
+        bought = asyncio.create_task(step(machine, "buy", undo="sell"))
+        await asyncio.sleep(0)
+        assert machine.keep("buy")
+        await bought
+        raise ValueError("for another reason")
+
+    recorder = Recorder(body).feed(succeeded("buy"))
+    assert isinstance(recorder.journal[-1], RunFailed)
