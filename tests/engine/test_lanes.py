@@ -8,6 +8,7 @@ import contextvars
 import gc
 import types
 from collections.abc import Awaitable, Callable, Generator
+from typing import Any
 
 import pytest
 
@@ -313,6 +314,40 @@ async def test_who_waits_for_what_is_no_future_is_told() -> None:
     track.lanes.begin()
     await track.until_ended(1)
     assert "bad yield" in told[0]
+
+
+async def test_task_factories_may_wrap_a_lane() -> None:
+    """As those of tracing do: what waits goes on in it, and is cancelled in it."""
+    loop = asyncio.get_running_loop()
+
+    async def wrap(coroutine: Awaitable[None]) -> None:
+        await coroutine
+
+    def factory(loop: asyncio.AbstractEventLoop, coroutine: Any, **options: Any) -> Any:
+        return asyncio.Task(wrap(coroutine), loop=loop, **options)
+
+    loop.set_task_factory(factory)
+    try:
+        track = Track()
+
+        async def wait() -> None:
+            for _ in range(3):
+                await asyncio.sleep(0.001)
+
+        async def wait_for_ever() -> None:
+            await loop.create_future()
+
+        for name, item in {"a": wait, "b": wait_for_ever, "c": no_wait}.items():
+            track.run(name, item)
+        track.lanes.begin()
+        await track.until_ended(2)
+        track.tasks["b"].cancel()
+        await track.until_ended(3)
+        assert (track.ended, track.cancelled) == (["c", "a", "b"], ["b"])
+        track.lanes.close()
+        await asyncio.sleep(0)
+    finally:
+        loop.set_task_factory(None)
 
 
 async def test_what_is_dropped_while_it_waits_is_closed_in_its_context() -> None:

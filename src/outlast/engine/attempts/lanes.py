@@ -15,7 +15,7 @@ from __future__ import annotations
 import collections
 from asyncio import Future, isfuture
 from asyncio.tasks import _enter_task, _leave_task
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Generator
 from contextvars import Context
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
@@ -181,5 +181,19 @@ class _Lane(Coroutine[Any, Any, None]):
 
     __del__ = close
 
-    def __await__(self) -> Any:
-        raise TypeError("a lane is run by its task")
+    def __await__(self) -> Generator[Any, Any, None]:
+        """For task factories that put a coroutine of their own around each: tracing does."""
+        try:
+            waits_for = self.send(None)
+            while True:
+                try:
+                    value = yield waits_for
+                except GeneratorExit:
+                    self.close()
+                    raise
+                except BaseException as error:  # noqa: BLE001 - thrown in, a cancel for one: it is for the execution
+                    waits_for = self.throw(error)
+                else:
+                    waits_for = self.send(value)
+        except StopIteration:
+            return
