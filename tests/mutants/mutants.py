@@ -345,8 +345,8 @@ MUTANTS: tuple[Mutant, ...] = (
     _of(
         "once: a round that was cancelled before it started begins when its first load failed",
         "engine/books.py",
-        'if run.epoch == 1 or getattr(event, "at", None) == started.at)',
-        "if run.epoch == 1)",
+        "    is_new = len(raw) == 1\n",
+        "    is_new = False\n",
         "tests/rounds/test_mail.py",
     ),
     _of(

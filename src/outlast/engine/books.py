@@ -144,8 +144,10 @@ def find_cancel_of_unbegun(run: HotRun, raw: Sequence[Event]) -> CancelRequested
         return None
     # A body that waits for a timer of asyncio has begun, and no command says so.
     left = itertools.takewhile(lambda event: event is started or getattr(event, "at", None) == started.at, raw)
-    # So of what is unread that alone counts which was sent before the start, or whose run nobody else had.
-    unread = (event for event in run.queue if run.epoch == 1 or getattr(event, "at", None) == started.at)
+    # So of what is unread that alone counts whose run nobody else had, or which was sent before the start, as far as
+    # clocks can tell.
+    is_new = len(raw) == 1
+    unread = (event for event in run.queue if run.epoch == 1 or (is_new and getattr(event, "at", None) == started.at))
     return next((event for event in (*left, *unread) if isinstance(event, CancelRequested)), None)
 
 
