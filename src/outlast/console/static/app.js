@@ -33,6 +33,7 @@ function stepThrough(event) {
 }
 
 const KEYS = [["/", "find a run, a workflow, a place"], ["j k ↓ ↑", "through lists and steps"], ["← →", "through time, on the slider"],
+  ["+ − 0", "zoom a waterfall, or show all of it; so does the wheel with Ctrl"], ["z", "zoom to the step (or click it twice)"],
   ["g r, g w", "to runs, to workflows"], ["?", "this"]];
 
 function App() {

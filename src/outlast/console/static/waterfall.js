@@ -1,6 +1,7 @@
 // The waterfall: one bar a step, attempts as segments, waits hatched. Only the rows in sight are drawn.
 
 import { html, useEffect, useMemo, useRef, useState } from "./vendor/preact.js";
+import { limitOf, useZoom, Visible } from "./zoom.js";
 import { ms, span, words } from "./format.js";
 import { Status } from "./parts.js";
 import { nestedRowsOf } from "./story.js";
@@ -14,7 +15,6 @@ export function Waterfall({ story, now, selected, onSelect, children, opened, to
   const ref = useRef();
   const [top, setTop] = useState(0); // row, in strides: scrolling within one draws nothing
   const [height, setHeight] = useState(600);
-  const [zoom, setZoom] = useState(1);
   useEffect(() => {
     const watch = new ResizeObserver(([entry]) => setHeight(entry.contentRect.height));
     watch.observe(ref.current);
@@ -23,12 +23,17 @@ export function Waterfall({ story, now, selected, onSelect, children, opened, to
   const begin = ms(story.from) ?? now;
   const ends = [...story.marks.map((mark) => mark.to), ...[...children.values()].map((child) => child.story.at)];
   const end = Math.max(begin + 1, now, ...ends.map((at) => ms(at) ?? 0));
+  const most = limitOf(rows.length);
+  const { zoom, zoomTo, show, zoomBy, isDragging } = useZoom(ref, most);
   const scale = (at) => ((at - begin) / (end - begin)) * 100;
   const count = Math.ceil(height / ROW) + 2 * SPARE;
   const first = Math.max(0, top - SPARE);
   const seen = rows.slice(first, first + count);
   const move = (event) => {
     const at = rows.findIndex((row) => row.key === selected);
+    if (event.ctrlKey || event.metaKey || event.altKey) return;
+    const zooms = { "+": () => zoomBy(1.6), "=": () => zoomBy(1.6), "-": () => zoomBy(1 / 1.6), 0: () => zoomTo(1), z: () => rows[at] && fit(rows[at]) }[event.key];
+    if (zooms) { event.preventDefault(); zooms(); return; }
     const child = rows[at] && rows[at].step && rows[at].step.child;
     if (child && opened.has(child) !== (event.key === "ArrowRight") && /^Arrow(Right|Left)$/.test(event.key)) {
       event.preventDefault();
@@ -41,29 +46,40 @@ export function Waterfall({ story, now, selected, onSelect, children, opened, to
     onSelect(rows[next].key);
     ref.current.scrollTo({ top: Math.max(0, next * ROW - height / 2) });
   };
+  const fit = (row) => {
+    const [from, to] = extentOf(row, end);
+    show(scale(from) / 100, scale(to) / 100);
+  };
   return html`<div class="waterfall">
-    <div class="ruler"><span class="num">${span(end - begin)} in all</span>
-      <label>Zoom <input type="range" min="1" max="40" step="0.5" value=${zoom} aria-label="Zoom of the waterfall"
-        onInput=${(e) => setZoom(Number(e.target.value))} /></label></div>
-    <div class="rows" ref=${ref} onScroll=${(e) => setTop(Math.floor(e.target.scrollTop / ROW / STRIDE) * STRIDE)} tabindex="0" role="listbox"
+    <div class="ruler"><${Visible} of=${ref} zoom=${zoom} length=${end - begin} />
+      <label>Zoom <input type="range" min="0" max="100" step="0.5" value=${(100 * Math.log(zoom)) / Math.log(most)} aria-label="Zoom of the waterfall"
+        aria-valuetext=${`${zoom.toFixed(zoom < 10 ? 1 : 0)} times`} onInput=${(e) => zoomTo(most ** (Number(e.target.value) / 100))} /></label></div>
+    <div class=${`rows ${zoom > 1 ? "zoomed" : ""} ${isDragging ? "dragging" : ""}`} ref=${ref} onScroll=${(e) => setTop(Math.floor(e.target.scrollTop / ROW / STRIDE) * STRIDE)} tabindex="0" role="listbox"
       aria-label="Steps" onKeyDown=${move}>
       <div class="all" style=${{ height: `${rows.length * ROW}px`, width: `${Math.max(100, zoom * 100)}%` }}>
         ${seen.map((row, i) => html`<${Row} key=${(first + i) % count} row=${row} y=${(first + i) * ROW} scale=${scale} end=${end}
-          isSelected=${row.key === selected} onSelect=${onSelect} isOpen=${row.step && row.step.child ? opened.has(row.step.child) : null} toggle=${toggle} />`)}
+          isSelected=${row.key === selected} onSelect=${onSelect} fit=${fit} isOpen=${row.step && row.step.child ? opened.has(row.step.child) : null} toggle=${toggle} />`)}
         ${!rows.length && html`<div class="faint pad">No step yet.</div>`}
       </div>
     </div></div>`;
 }
 
-function Row({ row, y, scale, end, isSelected, onSelect, isOpen, toggle }) {
-  const bars = row.kind === "step" ? segmentsOf(row.step, end) : [{ ...row.mark, status: row.kind }];
+/** When what a row shows began, and when it ended. */
+function extentOf(row, end) {
+  const bars = barsOf(row, end);
+  return [Math.min(...bars.map((bar) => ms(bar.from)), row.from), Math.max(...bars.map((bar) => ms(bar.to) ?? end))];
+}
+
+const barsOf = (row, end) => (row.kind === "step" ? segmentsOf(row.step, end) : [{ ...row.mark, status: row.kind }]);
+
+function Row({ row, y, scale, end, isSelected, onSelect, fit, isOpen, toggle }) {
+  const bars = barsOf(row, end);
   const name = row.kind === "step" ? row.step.key : row.mark.name || row.kind;
   const status = row.kind === "step" ? row.step.status : row.kind;
-  const from = Math.min(...bars.map((bar) => ms(bar.from)), row.from);
-  const to = Math.max(...bars.map((bar) => ms(bar.to) ?? end));
+  const [from, to] = extentOf(row, end);
   return html`<div class=${`row ${isSelected ? "selected" : ""} ${row.isUndo ? "undo" : ""} ${row.depth ? "nested" : ""}`} style=${{ top: `${y}px` }}
       role="option" aria-selected=${isSelected} aria-expanded=${isOpen === null ? undefined : isOpen} aria-level=${row.depth + 1} aria-label=${`${name}, ${words(status)}, ${span(to - from)}`}
-      onClick=${() => onSelect(row.key)}>
+      onClick=${() => onSelect(row.key)} onDblClick=${() => fit(row)}>
     <div class="what" style=${row.depth ? { paddingLeft: `${8 + 16 * row.depth}px` } : null}>
       ${isOpen !== null && html`<button class="fold" tabindex="-1" aria-label=${`${isOpen ? "Close" : "Open"} the run of ${name}`}
         onClick=${(event) => { event.stopPropagation(); toggle(row.step.child); }}>${isOpen ? "▾" : "▸"}</button>`}${row.isUndo && html`<i aria-hidden="true">↶ </i>`}<${Status} of=${status} small /><span>${name}</span>
