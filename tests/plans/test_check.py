@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from outlast import Module
 from outlast.authoring.source.checking import check_workflow
 from outlast.core.check.findings import RULES, Finding
 from outlast.core.check.tables import TODO
@@ -47,6 +48,8 @@ async def cleaned(ctx):
         await charge()
     finally:
         pure("x")
+
+later = functools.partial(stamp)
 
 def allowed():  # outlast: ok
     return time.time()
@@ -105,6 +108,9 @@ FOUND = [
     ("clock", "late_price()"),
     ("environment", "environ.update(a='1')"),
     ("clock", "[late := stamp(), late]"),
+    ("clock", "later()"),
+    ("environment", "sys.argv()"),
+    ("global", "first, *CACHE['a'] = rows"),
     ("global", "CACHE['a'] = 1"),
     ("global", "CACHE.update(a=1)"),
     ("global", "print(CACHE)"),
@@ -130,6 +136,7 @@ PASSED = [
     "await charge.options(on_error=lambda failed: print(failed))()",
     "ctx.compensate(stamp)",
     "db.milestone('paid')",
+    "elsewhere.update(a=1)",
     "random.Random(5).random()",
     "uuid.uuid5(uuid.NAMESPACE_URL, 'x')",
     "datetime.datetime(2026, 1, 1) + datetime.timedelta(1)",
@@ -173,8 +180,42 @@ BLOCKS = {
     "a task in a group": ("", "async with asyncio.TaskGroup() as group:\n    group.create_task(charge())"),
     "a nested function": ("clock", "def inner():\n    return time.time()\ninner()"),
     "a nested function as a step": ("clock", "def inner():\n    return stamp()\ninner()"),
+    "a name that gets its value later": ("order", "found: set[str]\nfor x in items:\n    found = x"),
+    "a default of a function inside": ("clock", "def inner(at=time.time()):\n    return at\nrows.append(inner)"),
+    "a default by name": ("clock", "def inner(*, at=time.time(), to):\n    return at\nrows.append(inner)"),
     "a local of the same name": ("", "time = rows\ntime.time()"),
     "a helper that is followed": ("io", "import os\nos.mkdir('x')"),
+}
+
+INNER = "def inner():\n    CACHE['n'] = stamp()\n    return time.time()\n"
+HANDED = {
+    "to do": f"{INNER}await ctx.do('now', inner)",
+    "to do, by name": f"{INNER}await ctx.do('now', func=inner)",
+    "async": f"async {INNER}await ctx.do('now', inner)",
+    "twice": f"{INNER}await ctx.do('now', inner)\nawait ctx.do('again', inner)",
+    "as partial": f"{INNER}await ctx.do('now', functools.partial(inner))",
+    "by a lambda": f"{INNER}await ctx.do('now', lambda: inner())",
+    "a lambda with a name": "inner = lambda: time.time()\nawait ctx.do('now', inner)",
+    "to compensate": f"{INNER}ctx.compensate(inner)",
+    "to an option of a step": f"{INNER}await charge.options(on_error=inner)()",
+    "one that calls itself": "def inner():\n    return time.time() or inner()\nawait ctx.do('now', inner)",
+    "one that another calls": f"{INNER}def outer():\n    return inner()\nawait ctx.do('now', outer)",
+    "either of two": "if rows:\n    def inner(): return time.time()\nelse:\n    def inner(): return now()\n"
+    "await ctx.do('now', inner)",
+}
+KEPT = {
+    "called too": f"{INNER}inner()\nawait ctx.do('now', inner)",
+    "called for what is handed": f"{INNER}await ctx.do('now', inner())",
+    "handed with what it was called for": f"{INNER}await ctx.do('now', functools.partial(pure, inner()))",
+    "handed as a value": f"{INNER}rows.append(inner)\nawait ctx.do('now', inner)",
+    "mapped over": f"{INNER}await ctx.map(inner, rows)",
+    "called by another": f"{INNER}def outer():\n    return inner()\nouter()\nawait ctx.do('now', inner)",
+    "never used": INNER,
+    "calls itself alone": "def inner():\n    return time.time() or inner()",
+    "a lambda with a name": "inner = lambda: time.time()\ninner()\nawait ctx.do('now', inner)",
+    "a lambda without a name": f"{INNER}rows[0] = lambda: inner()\nawait ctx.do('now', inner)",
+    "a default": "def inner(at=time.time()):\n    return at\nawait ctx.do('now', inner)",
+    "a default of a lambda": "inner = lambda at=time.time(): at\nawait ctx.do('now', inner)",
 }
 
 
@@ -211,6 +252,27 @@ def test_what_is_harmless_is_passed_over(text: str, check: Callable[[str], list[
 def test_blocks(rule: str, text: str, check: Callable[[str], list[Finding]]) -> None:
     """Loops, clean-up, globals and functions inside."""
     assert {finding.rule for finding in check(text)} == ({rule} if rule else set())
+
+
+@pytest.mark.parametrize("text", HANDED.values(), ids=HANDED)
+def test_a_function_inside_that_only_steps_run_is_a_steps_code(
+    text: str, check: Callable[[str], list[Finding]]
+) -> None:
+    """It may do what a step may, as a lambda may that stands in the call itself."""
+    assert check(text) == []
+
+
+@pytest.mark.parametrize("text", KEPT.values(), ids=KEPT)
+def test_a_function_inside_that_the_body_runs_is_the_bodys(text: str, check: Callable[[str], list[Finding]]) -> None:
+    """That it is handed to a step as well excuses nothing; nor does it what the body works out for it."""
+    assert "clock" in {finding.rule for finding in check(text)}
+
+
+def test_a_body_that_is_no_function_has_no_findings() -> None:
+    """A graph has a plan and no source of its own: there is nothing to be found in it."""
+    graph = Module("").graph({"name": "greeting", "nodes": {"greet": {"function": "greet"}}})
+    assert graph.plan is not None
+    assert check_workflow(graph) == []
 
 
 def test_a_finding_says_where_and_what_to_do(check: Callable[[str], list[Finding]]) -> None:

@@ -1,7 +1,7 @@
 """One function of a body's, looked over in the order of its source. Layer: core.
 
-What always holds: what runs as a step is not looked at: closures of `ctx.do` and `ctx.compensate`, and what the options
-of a step name.
+What always holds: what runs as a step is not looked at: closures of `ctx.do` and `ctx.compensate`, functions inside
+that only these are given, and what the options of a step name.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable
 from typing import Final
 
 from outlast.core.check.cleanup import is_catching_all, is_harmless_in_cleanup, raises_again
+from outlast.core.check.handed import find_handed, parts_of_steps
 from outlast.core.check.names import Names
 from outlast.core.check.tables import rule_of
 from outlast.core.plan.reading.express import source_of
@@ -27,7 +28,6 @@ _UNORDERED: Final = frozenset({"all", "any", "bool", "frozenset", "len", "max", 
 _ORDERED: Final = frozenset(
     {"dict", "enumerate", "filter", "iter", "list", "map", "next", "reversed", "tuple", "zip", "gather", "join"}
 )
-_AS_STEPS: Final = frozenset({"do", "compensate"})
 _MUTATING: Final = frozenset(
     """add append appendleft clear discard extend extendleft insert pop popitem popleft remove reverse setdefault sort
     update""".split()  # noqa: SIM905 - a table to be read
@@ -53,8 +53,8 @@ class Visitor(ast.NodeVisitor):
         self._reaches = reaches
         self._contexts = _find_contexts(function.definition)
         self._cleanup = 0
-        self._handed: set[ast.AST] = set()
-        """Expressions that have been judged where they are used."""
+        self._handed: set[ast.AST] = find_handed(function.definition)
+        """Functions inside that run as steps, and expressions that have been judged where they are used."""
         self._globals: set[str] = set()
 
     def look(self, definition: ast.AST) -> None:
@@ -124,6 +124,8 @@ class Visitor(ast.NodeVisitor):
         elif isinstance(target, ast.Tuple | ast.List):
             for element in target.elts:
                 self._target(element)
+        elif isinstance(target, ast.Starred):
+            self._target(target.value)
         elif isinstance(target, ast.Subscript | ast.Attribute):
             owner = _root(target)
             if owner is not None and self._names.is_global(owner.id) and self._names.meaning(owner) is not None:
@@ -133,10 +135,11 @@ class Visitor(ast.NodeVisitor):
     # --- functions inside ---------------------------------------------------------------------------------------------
 
     def visit_FunctionDef(self, node: ast.FunctionDef | ast.AsyncFunctionDef) -> None:
-        """As if it were called here."""
+        """As if it were called here. What its parameters are without an argument is worked out here in any case."""
+        self._defaults(node.args)
+        self._names.assign(ast.Name(node.name, ast.Store()), None)
         if node in self._handed:
             return
-        self._names.assign(ast.Name(node.name, ast.Store()), None)
         self._names.enter(node.args)
         cleanup, self._cleanup = self._cleanup, 0
         for statement in node.body:
@@ -147,8 +150,16 @@ class Visitor(ast.NodeVisitor):
 
     def visit_Lambda(self, node: ast.Lambda) -> None:
         """Likewise."""
+        self._defaults(node.args)
+        if node in self._handed:
+            return
         self._names.enter(node.args)
         self.visit(node.body)
+
+    def _defaults(self, arguments: ast.arguments) -> None:
+        for default in [*arguments.defaults, *arguments.kw_defaults]:
+            if default is not None:
+                self.visit(default)
 
     # --- order --------------------------------------------------------------------------------------------------------
 
@@ -226,13 +237,11 @@ class Visitor(ast.NodeVisitor):
             has_arguments = bool(node.args or node.keywords)
             self._known(node.func, meaning.path, is_called=True, has_arguments=has_arguments)
             self._handed.add(node.func)
-            if meaning.path == "sys.argv":
-                return
         self._judge_set_use(node, meaning)
         self._judge_mutation(node)
         if self._cleanup and not is_harmless_in_cleanup(node, self._names.meaning(node.func), self._reaches):
             self._report("cleanup", node, f"calls {source_of(node.func, 60)}() where a body is cleaned up")
-        skipped = self._skipped(node)
+        skipped = parts_of_steps(node)
         for part in [node.func, *node.args, *(keyword.value for keyword in node.keywords)]:
             if part not in skipped:
                 self.visit(part)
@@ -256,20 +265,6 @@ class Visitor(ast.NodeVisitor):
                 meaning = self._names.meaning(func.value)
                 if meaning is not None and not isinstance(meaning, KnownMeaning | FunctionMeaning):
                     self._report("global", node, f"changes {source_of(func.value, 60)}")
-
-    def _skipped(self, node: ast.Call) -> set[ast.expr]:
-        """Arguments that run as steps, or that the engine calls."""
-        func = node.func
-        if not isinstance(func, ast.Attribute):
-            return set()
-        if func.attr in _AS_STEPS:
-            skipped = set(node.args[:2] if func.attr == "do" else node.args[:1])
-            skipped |= {keyword.value for keyword in node.keywords}
-        elif func.attr == "options":
-            skipped = {keyword.value for keyword in node.keywords}
-        else:
-            return set()
-        return {part for part in skipped if isinstance(part, ast.Lambda | ast.Name | ast.Attribute | ast.Call)}
 
     def visit_Expr(self, node: ast.Expr) -> None:
         """A mark that nothing awaits is never made. (Steps and waits of that kind stand in the plan.)"""
