@@ -176,10 +176,6 @@ class Reader:
             ]
         return thunk.result or ""
 
-    def splice(self, nodes: Iterable[Node]) -> None:
-        """Put nodes that were read into a list of their own where the reader stands."""
-        self._block.extend(nodes)
-
     # --- expressions -------------------------------------------------------------------------------------------------
 
     @property
