@@ -279,6 +279,14 @@ def test_calls_that_go_too_deep_are_opaque_with_their_steps(read: Read) -> None:
     assert not plan.deterministic
 
 
+def test_a_step_is_found_however_far_away_it_is(read: Read) -> None:
+    """A function that is handed on names every step it comes to, through fifty calls and one that calls back."""
+    more = "\n".join(f"def f{n}(x):\n    return f{n + 1}(x)" for n in range(50))
+    plan = read("await pack(f0)", f"{more}\ndef f50(x):\n    return f0(x) or charge(x)")
+    assert lines_of(plan) == ["opaque [pack(f0)] where it goes cannot be followed: charge", "step pack = pack(f0)"]
+    assert not plan.deterministic
+
+
 def test_a_plan_that_is_too_large_follows_no_further(read: Read, monkeypatch: pytest.MonkeyPatch) -> None:
     """From then on a function is shown as opaque, with the steps it comes to; none is lost."""
     more = "async def f(x):\n    await charge(x)"

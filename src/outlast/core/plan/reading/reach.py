@@ -7,7 +7,7 @@ alone, so it may find too much, never too little of what names can tell.
 from __future__ import annotations
 
 import ast
-from typing import Final
+from collections.abc import Iterator
 
 from outlast.core.plan.reading.frames import assigned_names
 from outlast.core.plan.reading.meaning import (
@@ -21,8 +21,6 @@ from outlast.core.plan.reading.meaning import (
 )
 
 __all__ = ["Reach"]
-
-_DEEPEST: Final = 8
 
 
 class Reach:
@@ -38,40 +36,28 @@ class Reach:
         if known is not None:
             return known
         found: dict[str, None] = {}
-        complete = self._look(function, found, [])
-        names = tuple(found)
-        if complete:
-            self._names[function.definition] = names
+        seen = {function.definition}
+        waiting = [self._met_in(function)]  # no recursion: a chain of calls may be longer than Python's own stack
+        while waiting:
+            meaning = next(waiting[-1], None)
+            match meaning:
+                case None:
+                    waiting.pop()
+                case StepMeaning(function=name) | WorkflowMeaning(name=name):
+                    found[name] = None
+                case FunctionMeaning(definition=definition) if definition not in seen:
+                    seen.add(definition)
+                    waiting.append(self._met_in(meaning))
+                case _:
+                    pass
+        names = self._names[function.definition] = tuple(found)
         return names
 
-    def _look(self, function: FunctionMeaning, found: dict[str, None], path: list[Definition]) -> bool:
-        """False: it stopped at a depth, and the answer is this path's alone."""
-        if function.definition in path:
-            return True
-        if len(path) >= _DEEPEST:
-            return False
-        complete = True
+    def _met_in(self, function: FunctionMeaning) -> Iterator[Meaning]:
+        """What one function names, in the order in which it is met."""
         for node in ast.walk(function.definition):
             if isinstance(node, ast.Name | ast.Attribute):
-                complete &= self._add(self.plain_meaning(node, function), found, [*path, function.definition])
-        return complete
-
-    def _add(self, meaning: Meaning | None, found: dict[str, None], path: list[Definition]) -> bool:
-        match meaning:
-            case StepMeaning(function=name):
-                found[name] = None
-            case WorkflowMeaning(name=name):
-                found[name] = None
-            case FunctionMeaning():
-                return self._look(meaning, found, path)
-            case PartialMeaning(of=of):
-                return self._add(of, found, path)
-            case KnownMeaning() | None:
-                pass
-            case _:
-                answers = [self._add(member, found, path) for member in meaning.members()]
-                return all(answers)
-        return True
+                yield from _callable_in(self.plain_meaning(node, function))
 
     def plain_meaning(self, node: ast.AST, function: FunctionMeaning) -> Meaning | None:
         """What a dotted name means that begins with a global or a variable of an enclosing function."""
@@ -91,3 +77,16 @@ class Reach:
             arguments = [node.arg for node in ast.walk(definition.args) if isinstance(node, ast.arg)]
             names = self._locals[definition] = assigned_names(body) | frozenset(arguments)
         return names
+
+
+def _callable_in(meaning: Meaning | None) -> Iterator[Meaning]:
+    match meaning:
+        case KnownMeaning() | None:
+            pass
+        case StepMeaning() | WorkflowMeaning() | FunctionMeaning():
+            yield meaning
+        case PartialMeaning(of=of):
+            yield from _callable_in(of)
+        case _:
+            for member in meaning.members():
+                yield from _callable_in(member)
