@@ -34,23 +34,37 @@ class ScriptedCall:
     is_left = False
     timeout_us = None
 
-    def __init__(self, name: str, arguments: object, *, kind: str = "step", retries: int = 0, undo: str = "") -> None:
+    def __init__(
+        self,
+        name: str,
+        arguments: object,
+        *,
+        kind: str = "step",
+        retries: int = 0,
+        undo: str = "",
+        explicit: str = "",
+    ) -> None:
         self.name = self.function = name
         self.kind = kind
         self.retries = retries
         self.undo = undo
+        self._explicit = explicit
+        """Of the first argument, a mapping, only this was given by the body; "": all was."""
         self.arguments = msgspec.json.encode(arguments)
 
     def same_arguments(self, recorded: bytes) -> bool:
-        return msgspec.json.decode(recorded) == msgspec.json.decode(self.arguments)
+        ours, theirs = msgspec.json.decode(self.arguments), msgspec.json.decode(recorded)
+        return bool(ours[0][self._explicit] == theirs[0][self._explicit] if self._explicit else ours == theirs)
 
 
 class StepError(Exception):
     """What a failed step raises in a test's body."""
 
 
-async def step(machine: Machine, name: str, *arguments: object, kind: str = "step", undo: str = "") -> Any:
-    pending = machine.call_step(ScriptedCall(name, arguments, kind=kind, undo=undo))
+async def step(
+    machine: Machine, name: str, *arguments: object, kind: str = "step", undo: str = "", explicit: str = ""
+) -> Any:
+    pending = machine.call_step(ScriptedCall(name, arguments, kind=kind, undo=undo, explicit=explicit))
     try:
         outcome = await pending.future
     except asyncio.CancelledError:

@@ -252,6 +252,27 @@ def test_a_retry_finds_each_success_by_its_call() -> None:  # SPEC R10, S7
     again.evict()
 
 
+def test_a_default_that_was_changed_makes_no_other_call() -> None:  # SPEC R10, S11
+    """What the body gives itself is what it calls with: a success of that is found, in whatever order."""
+    numbers, default = [1, 2], "old"
+
+    async def body(machine: Machine) -> bytes:
+        results = await asyncio.gather(step(machine, "bad"), return_exceptions=True)
+        for number in numbers:
+            await step(machine, "s", {"n": number, "default": default}, explicit="n")
+        if isinstance(results[0], Exception):
+            raise results[0]
+        return b"1"
+
+    journal = Recorder(body).feed(failed("bad"), succeeded("s"), succeeded("s#1")).journal
+    journal.append(RunReopened(START_US, "retry", find_cut(journal)))
+    numbers, default = [2, 1], "new"
+    machine, _ = replay(body, splice(journal))
+    commands = machine.feed(succeeded("bad", 1))
+    assert [each.key for each in commands if isinstance(each, StepReused)] == ["s#1", "s"]
+    assert isinstance(machine.outcome, RunCompleted)
+
+
 def test_retry_of_a_body_that_failed_by_itself_asks_again_from_its_last_stimulus() -> None:  # SPEC R10
     """With the code mended it goes on; unmended it fails the same way."""
     broken = True

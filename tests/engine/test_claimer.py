@@ -55,3 +55,48 @@ async def test_a_full_worker_asks_for_no_more_and_hears_of_the_next_place(
         assert 1 <= looks <= 8  # by the hints of the starts
         may_write.set()
         assert [await run.result(timeout=10) for run in runs] == ["done"] * 5
+
+
+# SPEC Q2, Q3
+@pytest.mark.parametrize("limits", [{}, {"limit": 3}])
+async def test_a_run_that_comes_to_rest_gives_its_place_to_what_is_due(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, limits: dict[str, Any]
+) -> None:
+    """Its step goes on, and needs no room: another run is begun at once, also one that has a limit."""
+    monkeypatch.setattr(claimer, "FLOOR_S", 30.0)
+    url = f"memory://{tmp_path}"
+    may_write, may_end = asyncio.Event(), asyncio.Event()
+
+    def make() -> Outlast:
+        app = make_app(url)
+
+        @app.step(name="long")
+        async def long() -> None:
+            await may_end.wait()
+
+        @app.workflow(name="rests")
+        async def rests(_: Context) -> None:
+            await long()
+
+        @app.workflow(name="due", **limits)
+        async def due(_: Context) -> str:
+            return "done"
+
+        return app
+
+    async with make() as client, make().worker(max_hot=1) as worker:
+        written = worker.engine.writer._store
+        commit = written.commit
+
+        async def commit_late(*arguments: Any) -> Any:
+            await may_write.wait()
+            return await commit(*arguments)
+
+        monkeypatch.setattr(written, "commit", commit_late)
+        await client.start("rests")
+        await asyncio.sleep(0.2)
+        due = await client.start("due")
+        await asyncio.sleep(0.2)
+        may_write.set()
+        assert await due.result(timeout=10) == "done"
+        may_end.set()

@@ -275,6 +275,41 @@ async def test_who_cancels_his_own_task_hears_it_at_his_next_wait() -> None:
     assert track.cancelled == []
 
 
+@pytest.mark.parametrize("turns", [0, 1, 3])
+async def test_a_cancel_that_was_taken_back_reaches_nobody(turns: int) -> None:
+    """As a group of tasks does whose first one fails at once: neither him nor the next who would have had the lane."""
+    track = Track()
+
+    async def cancel_and_take_back() -> None:
+        task = asyncio.current_task()
+        assert task is not None
+        task.cancel()
+        task.uncancel()
+
+    async def and_wait() -> None:
+        await cancel_and_take_back()
+        await asyncio.sleep(0.001)
+
+    async def wait() -> None:
+        await asyncio.sleep(0.001)
+
+    track.run("a", no_wait)
+    track.lanes.begin()
+    await asyncio.sleep(0)
+    for name, item in {"b": cancel_and_take_back, "c": wait}.items():
+        track.run(name, item)
+        track.lanes.begin()
+        for _ in range(turns):
+            await asyncio.sleep(0)
+    track.run("d", no_wait)
+    track.lanes.begin()
+    await asyncio.sleep(0)
+    track.run("e", and_wait)
+    track.lanes.begin()
+    await track.until_ended(5)
+    assert track.cancelled == []
+
+
 async def test_two_may_wait_for_the_same() -> None:
     """One that has just begun and tasks that began before wait for one future, whoever came first."""
     track = Track()

@@ -57,6 +57,18 @@ async def test_a_batch_is_bounded_in_number_and_in_bytes(writing) -> None:
     assert [len(batch) for batch in writing.store.sent] == [1, 1]
 
 
+async def test_what_fails_as_it_begins_does_not_end_the_writer(writing, caplog) -> None:
+    """It is said, and the runs of others go on."""
+
+    def fail() -> None:
+        raise LookupError("of whoever was told")
+
+    writing.writer.on_told = fail
+    for name in ("a", "b"):
+        assert await writing.write(start(name)) == [LANDED]
+    assert [record.levelno for record in caplog.records] == [logging.ERROR] * 2
+
+
 async def test_what_is_no_entry_is_not_counted_as_one(writing) -> None:
     """`work_until_idle` tells how many entries were written: neither parks nor what was refused are among them."""
     await writing.register("w1")

@@ -8,8 +8,8 @@ feeds what comes of them.
 from __future__ import annotations
 
 import asyncio
-import collections
 import contextvars
+import itertools
 import uuid
 from random import Random
 from typing import Any
@@ -42,6 +42,9 @@ from outlast.core.unwinding import Undoables
 from outlast.core.waits.body import Waits
 
 __all__ = ["Requests"]
+
+MOST_COMPARED = 200
+"""Successes that one call is compared with for its explicit arguments: a retry of thousands must not take for ever."""
 
 
 class Requests:
@@ -82,8 +85,8 @@ class Requests:
         self._last_key: str | None = None
         self._facts: dict[str, Fact] = {}
         """What succeeded before a retry, by key, and was not asked for again."""
-        self._successes: dict[tuple[str, str, str, bytes], collections.deque[str]] | None = None
-        """Keys of those by name and call. None: it was not needed yet."""
+        self._successes: dict[tuple[str | bytes, ...], dict[str, None]] | None = None
+        """Keys of those by name and function, and by their arguments too. None: it was not needed yet."""
         self._out_of_order: dict[str, None] = {}
         """Keys of those that were asked for before their turn."""
         self._given_up: dict[str, StepCall] = {}
@@ -276,18 +279,28 @@ class Requests:
         return key
 
     def _find_success(self, call: StepCall) -> str | None:
-        """The first key by which the very same call succeeded before the retry, of those not asked for again."""
+        """The first key by which the very same call succeeded before the retry, of those not asked for again.
+
+        Arguments that are the same to the byte are found anywhere; such as differ in a default that the code has
+        changed since, among the first of that function's."""
         if self._successes is None:
             self._successes = {}
             for key, fact in self._facts.items():
-                same = (key.partition("#")[0], fact.function, fact.kind, fact.arguments)
-                self._successes.setdefault(same, collections.deque()).append(key)
-        keys = self._successes.get((call.name, call.function, call.kind, call.arguments))
-        while keys:
-            key = keys.popleft()
-            if key in self._facts:
-                return key
-        return None
+                called = (key.partition("#")[0], fact.function, fact.kind)
+                for known in (called, (*called, fact.arguments)):
+                    self._successes.setdefault(known, {})[key] = None
+        called = (call.name, call.function, call.kind)
+        for key in self._list_left((*called, call.arguments), 1):
+            return key
+        return next((key for key in self._list_left(called, MOST_COMPARED) if self._facts[key].fits(call)), None)
+
+    def _list_left(self, called: tuple[str | bytes, ...], most: int) -> list[str]:
+        """The first keys of such successes that were not asked for again."""
+        assert self._successes is not None
+        keys = self._successes.get(called, {})
+        for key in [*itertools.takewhile(lambda key: key not in self._facts, keys)]:
+            del keys[key]
+        return [*itertools.islice((key for key in keys if key in self._facts), most)]
 
     def _make_loop(self, now_us: int) -> BodyLoop:
         loop = BodyLoop(start_us=now_us, dev=self._dev)

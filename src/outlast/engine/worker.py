@@ -275,7 +275,7 @@ class Worker:
                 pass  # queued steps it had to stop, for others to go on with at once
         except StoreError as error:
             engine.log.warning("worker %s could not hand back; its lease will lapse: %s", self.id, error)
-        engine.writer.worker_id = None
+        engine.writer.worker_id, engine.writer.on_told = None, lambda: None
         home.watchdog.stop()
         home.stepper.close()
         self._threads.close()

@@ -210,7 +210,10 @@ class Writer:
                     done(answer)
                 except Exception:  # noqa: BLE001 - our bug, which must not cost the other runs their answers
                     _log.exception("outlast failed to carry on a run after its commit")
-            self.on_told()
+            try:
+                self.on_told()
+            except Exception:  # noqa: BLE001 - as above
+                _log.exception("outlast failed to begin what a commit had started")
         finally:
             self._is_telling = bool(untold)
             if untold:

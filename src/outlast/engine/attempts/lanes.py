@@ -13,7 +13,7 @@ lane is the current task from its first line on; each executes in its own contex
 from __future__ import annotations
 
 import collections
-from asyncio import Future, isfuture
+from asyncio import CancelledError, Future, isfuture
 from asyncio.tasks import _enter_task, _leave_task
 from collections.abc import Callable, Coroutine, Generator
 from contextvars import Context
@@ -56,7 +56,7 @@ class Lanes(Generic[T]):
         self._is_beginning = True
         try:
             while self._ready:
-                if self._free is None or self._free[1].cancelling():  # somebody cancelled it, as if it were his
+                if self._free is None or not self._free[0].is_whole(self._free[1]):
                     self._free = self._open()
                 self._begin_in(*self._free)
         finally:
@@ -87,7 +87,7 @@ class Lanes(Generic[T]):
             if host is not None:
                 _leave_task(loop, host)
             _enter_task(loop, task)
-            while ready and not task.cancelling():
+            while ready and lane.is_whole(task):
                 item, context = ready.popleft()
                 execution = self._execute(item, task)
                 try:
@@ -127,6 +127,10 @@ class _Lane(Coroutine[Any, Any, None]):
         self._idle: Future[None] = loop.create_future()
         """What the task waits for as long as it is nobody's."""
 
+    def is_whole(self, task: Task[None]) -> bool:
+        """Nobody has cancelled its task, as if it were his: not even who took that back, for it may reach the next."""
+        return not (self._idle.done() or task.done() or task.cancelling() or getattr(task, "_must_cancel", False))
+
     def take(self, context: Context, execution: Coroutine[Any, Any, None], waits_for: Any) -> None:
         """From now on the lane is this execution's, which has begun, and waits."""
         self._context, self._execution, self._waits_for = context, execution, waits_for
@@ -153,8 +157,7 @@ class _Lane(Coroutine[Any, Any, None]):
             return self._idle.__await__().send(None)
         if not self._is_told:
             self._is_told = True
-            if self._waits_for is not None:  # else it gave way for one turn of the loop, which is over
-                return self._hand_over()
+            return self._go_on()
         return self._context.run(self._execution.send, value)
 
     def throw(self, error: Any, value: Any = None, traceback: TracebackType | None = None) -> Any:  # noqa: ARG002
@@ -163,9 +166,20 @@ class _Lane(Coroutine[Any, Any, None]):
             raise self._error or error
         if not self._is_told:
             self._is_told = True
+            task = current_task_of(self._idle.get_loop())
+            if isinstance(error, CancelledError) and task is not None and not task.cancelling():  # it was taken back
+                return self._go_on()
             if isfuture(self._waits_for) and self._waits_for.cancel(*error.args):  # as its task does from now on
                 return self._hand_over()
         return self._context.run(self._execution.throw, error)
+
+    def _go_on(self) -> Any:
+        """The task's first turn with the execution."""
+        if self._waits_for is not None:
+            return self._hand_over()
+        assert self._execution is not None
+        assert self._context is not None
+        return self._context.run(self._execution.send, None)  # it gave way for one turn of the loop, which is over
 
     def _hand_over(self) -> Any:
         """The task waits for it, as if the execution had come to it just now."""

@@ -111,7 +111,8 @@ class Claimer:
             has_taken = True
         if look.lanes and not has_taken:
             has_taken = await home.pools.claim(look.lanes)
-        home.is_short = home.free <= 0 and (has_taken or look.due)  # then the next free place wakes this worker
+        wants_more = bool(has_taken or look.due or look.lanes)
+        home.is_short = wants_more and home.free <= 0  # then the next free place wakes this worker
         if has_taken or home.is_short:
             return FLOOR_S if home.is_short else 0.0
         if look.next_at is None:
